@@ -72,8 +72,7 @@ macro_rules! operator {
             const COUNT: usize = <[&str]>::len(&[$(stringify!($argument)),*]);
             #[allow(unused_mut, unused_variables, reason = "some operators have no arguments")]
             let mut list = $crate::dispatch::Arguments::new($crate::dispatch::name_of($schema), values, COUNT)?;
-            $(let $argument = list.take::<$ty>()?;)*
-            $function($($argument),*).map($crate::dispatch::IntoValues::into_values)
+            $function($(list.take::<$ty>()?),*).map($crate::dispatch::IntoValues::into_values)
         }
     };
     (

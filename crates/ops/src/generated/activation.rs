@@ -2,1943 +2,538 @@
 
 //! The operators whose kernels are in `native::activation`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `relu`.
-pub type ReluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `relu`.
-pub static RELU: Operator<ReluFn> = Operator::new(
-    "relu",
-    "relu(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, relu_cpu as ReluFn),
-        Kernel::new(DispatchKey::Meta, relu_meta as ReluFn),
-        observed!(RELU: ReluFn, [self_], self_),
-        boxing!(RELU: ReluFn, self_),
-    ],
-    relu_boxed,
-);
-
-/// `max(self, 0)`, element by element; NaN is propagated.
-///
-/// `relu(Tensor self) -> Tensor`
-#[inline]
-pub fn relu(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RELU.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn relu_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("relu");
-    native::pointwise::activation::relu_meta(&mut iter, self_)?;
-    native::pointwise::activation::relu(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn relu_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("relu");
-    native::pointwise::activation::relu_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn relu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu", given, 1)?;
-    relu(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `relu_`.
-pub type ReluInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `relu_`.
-pub static RELU_: Operator<ReluInPlaceFn> = Operator::new(
-    "relu_",
-    "relu_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, relu__cpu as ReluInPlaceFn),
-        Kernel::new(DispatchKey::Meta, relu__meta as ReluInPlaceFn),
-        observed!(RELU_: ReluInPlaceFn, [self_], self_),
-        boxing!(RELU_: ReluInPlaceFn, self_),
-    ],
-    relu__boxed,
-);
-
-/// `max(self, 0)`, element by element; NaN is propagated.
-///
-/// `relu_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn relu_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = RELU_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn relu__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("relu_", self_);
-    native::pointwise::activation::relu_meta(&mut iter, self_)?;
-    native::pointwise::activation::relu(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn relu__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("relu_", self_);
-    native::pointwise::activation::relu_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn relu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu_", given, 1)?;
-    relu_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `relu.out`.
-pub type ReluOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `relu.out`.
-pub static RELU_OUT: Operator<ReluOutFn> = Operator::new(
-    "relu.out",
-    "relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, relu_out_cpu as ReluOutFn),
-        Kernel::new(DispatchKey::Meta, relu_out_meta as ReluOutFn),
-        observed!(RELU_OUT: ReluOutFn, [self_, out], self_, out),
-        boxing!(RELU_OUT: ReluOutFn, self_, out),
-    ],
-    relu_out_boxed,
-);
-
-/// `max(self, 0)`, element by element; NaN is propagated.
-///
-/// `relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn relu_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RELU_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn relu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("relu.out", out);
-    native::pointwise::activation::relu_meta(&mut iter, self_)?;
-    native::pointwise::activation::relu(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn relu_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("relu.out", out);
-    native::pointwise::activation::relu_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn relu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu.out", given, 2)?;
-    relu_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `threshold`.
-pub type ThresholdFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `threshold`.
-pub static THRESHOLD: Operator<ThresholdFn> = Operator::new(
-    "threshold",
-    "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, threshold_cpu as ThresholdFn),
-        Kernel::new(DispatchKey::Meta, threshold_meta as ThresholdFn),
-        observed!(THRESHOLD: ThresholdFn, [self_], self_, threshold, value),
-        boxing!(THRESHOLD: ThresholdFn, self_, threshold, value),
-    ],
-    threshold_boxed,
-);
-
-/// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
-///
-/// `threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor`
-#[inline]
-pub fn threshold(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = THRESHOLD.select(self_.key_set())?;
-    kernel(keys, self_, threshold, value)
-}
-
-fn threshold_cpu(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("threshold");
-    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    native::pointwise::activation::threshold(&mut iter, self_, threshold, value)?;
-    iter.take_result()
-}
-
-fn threshold_meta(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("threshold");
-    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    iter.take_result()
-}
-
-fn threshold_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("threshold", given, 3)?;
-    threshold(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `threshold_`.
-pub type ThresholdInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `threshold_`.
-pub static THRESHOLD_: Operator<ThresholdInPlaceFn> = Operator::new(
-    "threshold_",
-    "threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, threshold__cpu as ThresholdInPlaceFn),
-        Kernel::new(DispatchKey::Meta, threshold__meta as ThresholdInPlaceFn),
-        observed!(THRESHOLD_: ThresholdInPlaceFn, [self_], self_, threshold, value),
-        boxing!(THRESHOLD_: ThresholdInPlaceFn, self_, threshold, value),
-    ],
-    threshold__boxed,
-);
-
-/// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
-///
-/// `threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)`
-#[inline]
-pub fn threshold_(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    let (keys, kernel) = THRESHOLD_.select(self_.key_set())?;
-    kernel(keys, self_, threshold, value)
-}
-
-fn threshold__cpu(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("threshold_", self_);
-    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    native::pointwise::activation::threshold(&mut iter, self_, threshold, value)?;
-    iter.finish()
-}
-
-fn threshold__meta(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("threshold_", self_);
-    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    iter.finish()
-}
-
-fn threshold__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("threshold_", given, 3)?;
-    threshold_(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `threshold.out`.
-pub type ThresholdOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `threshold.out`.
-pub static THRESHOLD_OUT: Operator<ThresholdOutFn> = Operator::new(
-    "threshold.out",
-    "threshold.out(Tensor self, Scalar threshold, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, threshold_out_cpu as ThresholdOutFn),
-        Kernel::new(DispatchKey::Meta, threshold_out_meta as ThresholdOutFn),
-        observed!(THRESHOLD_OUT: ThresholdOutFn, [self_, out], self_, threshold, value, out),
-        boxing!(THRESHOLD_OUT: ThresholdOutFn, self_, threshold, value, out),
-    ],
-    threshold_out_boxed,
-);
-
-/// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
-///
-/// `threshold.out(Tensor self, Scalar threshold, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn threshold_out(self_: &Tensor, threshold: Scalar, value: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = THRESHOLD_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, threshold, value, out)
-}
-
-fn threshold_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    threshold: Scalar,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("threshold.out", out);
-    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    native::pointwise::activation::threshold(&mut iter, self_, threshold, value)?;
-    iter.finish_out()
-}
-
-fn threshold_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    threshold: Scalar,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("threshold.out", out);
-    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    iter.finish_out()
-}
-
-fn threshold_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("threshold.out", given, 4)?;
-    threshold_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `threshold_backward`.
-pub type ThresholdBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `threshold_backward`.
-pub static THRESHOLD_BACKWARD: Operator<ThresholdBackwardFn> = Operator::new(
-    "threshold_backward",
-    "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, threshold_backward_cpu as ThresholdBackwardFn),
-        Kernel::new(DispatchKey::Meta, threshold_backward_meta as ThresholdBackwardFn),
-        observed!(THRESHOLD_BACKWARD: ThresholdBackwardFn, [grad_output, self_], grad_output, self_, threshold),
-        boxing!(THRESHOLD_BACKWARD: ThresholdBackwardFn, grad_output, self_, threshold),
-    ],
-    threshold_backward_boxed,
-);
-
-/// `grad_output` where `self` is above `threshold`, 0 elsewhere: the gradient of `threshold`, and of `relu` with threshold 0.
-///
-/// `threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor`
-#[inline]
-pub fn threshold_backward(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = THRESHOLD_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_, threshold)
-}
-
-fn threshold_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    threshold: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("threshold_backward");
-    native::pointwise::activation::threshold_backward_meta(&mut iter, grad_output, self_, threshold)?;
-    native::pointwise::activation::threshold_backward(&mut iter, grad_output, self_, threshold)?;
-    iter.take_result()
-}
-
-fn threshold_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    threshold: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("threshold_backward");
-    native::pointwise::activation::threshold_backward_meta(&mut iter, grad_output, self_, threshold)?;
-    iter.take_result()
-}
-
-fn threshold_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("threshold_backward", given, 3)?;
-    threshold_backward(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `gelu`.
-pub type GeluFn = fn(DispatchKeySet, &Tensor, &str) -> Result<Tensor>;
-
-/// The operator `gelu`.
-pub static GELU: Operator<GeluFn> = Operator::new(
-    "gelu",
-    "gelu(Tensor self, *, str approximate='none') -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, gelu_cpu as GeluFn),
-        Kernel::new(DispatchKey::Meta, gelu_meta as GeluFn),
-        observed!(GELU: GeluFn, [self_], self_, approximate),
-        boxing!(GELU: GeluFn, self_, approximate),
-    ],
-    gelu_boxed,
-);
-
-/// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
-///
-/// `gelu(Tensor self, *, str approximate='none') -> Tensor`
-#[inline]
-pub fn gelu(self_: &Tensor, approximate: &str) -> Result<Tensor> {
-    let (keys, kernel) = GELU.select(self_.key_set())?;
-    kernel(keys, self_, approximate)
-}
-
-fn gelu_cpu(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gelu");
-    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
-    native::pointwise::activation::gelu(&mut iter, self_, approximate)?;
-    iter.take_result()
-}
-
-fn gelu_meta(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gelu");
-    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
-    iter.take_result()
-}
-
-fn gelu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gelu", given, 2)?;
-    gelu(arguments.tensor()?, arguments.str()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gelu_`.
-pub type GeluInPlaceFn = fn(DispatchKeySet, &Tensor, &str) -> Result<()>;
-
-/// The operator `gelu_`.
-pub static GELU_: Operator<GeluInPlaceFn> = Operator::new(
-    "gelu_",
-    "gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, gelu__cpu as GeluInPlaceFn),
-        Kernel::new(DispatchKey::Meta, gelu__meta as GeluInPlaceFn),
-        observed!(GELU_: GeluInPlaceFn, [self_], self_, approximate),
-        boxing!(GELU_: GeluInPlaceFn, self_, approximate),
-    ],
-    gelu__boxed,
-);
-
-/// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
-///
-/// `gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)`
-#[inline]
-pub fn gelu_(self_: &Tensor, approximate: &str) -> Result<()> {
-    let (keys, kernel) = GELU_.select(self_.key_set())?;
-    kernel(keys, self_, approximate)
-}
-
-fn gelu__cpu(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<()> {
-    let mut iter = TensorIterator::in_place("gelu_", self_);
-    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
-    native::pointwise::activation::gelu(&mut iter, self_, approximate)?;
-    iter.finish()
-}
-
-fn gelu__meta(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<()> {
-    let mut iter = TensorIterator::in_place("gelu_", self_);
-    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
-    iter.finish()
-}
-
-fn gelu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gelu_", given, 2)?;
-    gelu_(arguments.tensor()?, arguments.str()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gelu.out`.
-pub type GeluOutFn = fn(DispatchKeySet, &Tensor, &str, &Tensor) -> Result<()>;
-
-/// The operator `gelu.out`.
-pub static GELU_OUT: Operator<GeluOutFn> = Operator::new(
-    "gelu.out",
-    "gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, gelu_out_cpu as GeluOutFn),
-        Kernel::new(DispatchKey::Meta, gelu_out_meta as GeluOutFn),
-        observed!(GELU_OUT: GeluOutFn, [self_, out], self_, approximate, out),
-        boxing!(GELU_OUT: GeluOutFn, self_, approximate, out),
-    ],
-    gelu_out_boxed,
-);
-
-/// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
-///
-/// `gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn gelu_out(self_: &Tensor, approximate: &str, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = GELU_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, approximate, out)
-}
-
-fn gelu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, approximate: &str, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("gelu.out", out);
-    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
-    native::pointwise::activation::gelu(&mut iter, self_, approximate)?;
-    iter.finish_out()
-}
-
-fn gelu_out_meta(_keys: DispatchKeySet, self_: &Tensor, approximate: &str, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("gelu.out", out);
-    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
-    iter.finish_out()
-}
-
-fn gelu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gelu.out", given, 3)?;
-    gelu_out(arguments.tensor()?, arguments.str()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gelu_backward`.
-pub type GeluBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &str) -> Result<Tensor>;
-
-/// The operator `gelu_backward`.
-pub static GELU_BACKWARD: Operator<GeluBackwardFn> = Operator::new(
-    "gelu_backward",
-    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, gelu_backward_cpu as GeluBackwardFn),
-        Kernel::new(DispatchKey::Meta, gelu_backward_meta as GeluBackwardFn),
-        observed!(GELU_BACKWARD: GeluBackwardFn, [grad_output, self_], grad_output, self_, approximate),
-        boxing!(GELU_BACKWARD: GeluBackwardFn, grad_output, self_, approximate),
-    ],
-    gelu_backward_boxed,
-);
-
-/// The gradient of `gelu`.
-///
-/// `gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor`
-#[inline]
-pub fn gelu_backward(grad_output: &Tensor, self_: &Tensor, approximate: &str) -> Result<Tensor> {
-    let (keys, kernel) = GELU_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_, approximate)
-}
-
-fn gelu_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    approximate: &str,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gelu_backward");
-    native::pointwise::activation::gelu_backward_meta(&mut iter, grad_output, self_, approximate)?;
-    native::pointwise::activation::gelu_backward(&mut iter, grad_output, self_, approximate)?;
-    iter.take_result()
-}
-
-fn gelu_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    approximate: &str,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gelu_backward");
-    native::pointwise::activation::gelu_backward_meta(&mut iter, grad_output, self_, approximate)?;
-    iter.take_result()
-}
-
-fn gelu_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gelu_backward", given, 3)?;
-    gelu_backward(arguments.tensor()?, arguments.tensor()?, arguments.str()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `silu`.
-pub type SiluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `silu`.
-pub static SILU: Operator<SiluFn> = Operator::new(
-    "silu",
-    "silu(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, silu_cpu as SiluFn),
-        Kernel::new(DispatchKey::Meta, silu_meta as SiluFn),
-        observed!(SILU: SiluFn, [self_], self_),
-        boxing!(SILU: SiluFn, self_),
-    ],
-    silu_boxed,
-);
-
-/// `self * sigmoid(self)`.
-///
-/// `silu(Tensor self) -> Tensor`
-#[inline]
-pub fn silu(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SILU.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn silu_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("silu");
-    native::pointwise::activation::silu_meta(&mut iter, self_)?;
-    native::pointwise::activation::silu(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn silu_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("silu");
-    native::pointwise::activation::silu_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn silu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("silu", given, 1)?;
-    silu(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `silu_`.
-pub type SiluInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `silu_`.
-pub static SILU_: Operator<SiluInPlaceFn> = Operator::new(
-    "silu_",
-    "silu_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, silu__cpu as SiluInPlaceFn),
-        Kernel::new(DispatchKey::Meta, silu__meta as SiluInPlaceFn),
-        observed!(SILU_: SiluInPlaceFn, [self_], self_),
-        boxing!(SILU_: SiluInPlaceFn, self_),
-    ],
-    silu__boxed,
-);
-
-/// `self * sigmoid(self)`.
-///
-/// `silu_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn silu_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SILU_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn silu__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("silu_", self_);
-    native::pointwise::activation::silu_meta(&mut iter, self_)?;
-    native::pointwise::activation::silu(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn silu__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("silu_", self_);
-    native::pointwise::activation::silu_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn silu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("silu_", given, 1)?;
-    silu_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `silu.out`.
-pub type SiluOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `silu.out`.
-pub static SILU_OUT: Operator<SiluOutFn> = Operator::new(
-    "silu.out",
-    "silu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, silu_out_cpu as SiluOutFn),
-        Kernel::new(DispatchKey::Meta, silu_out_meta as SiluOutFn),
-        observed!(SILU_OUT: SiluOutFn, [self_, out], self_, out),
-        boxing!(SILU_OUT: SiluOutFn, self_, out),
-    ],
-    silu_out_boxed,
-);
-
-/// `self * sigmoid(self)`.
-///
-/// `silu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn silu_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SILU_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn silu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("silu.out", out);
-    native::pointwise::activation::silu_meta(&mut iter, self_)?;
-    native::pointwise::activation::silu(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn silu_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("silu.out", out);
-    native::pointwise::activation::silu_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn silu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("silu.out", given, 2)?;
-    silu_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `silu_backward`.
-pub type SiluBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `silu_backward`.
-pub static SILU_BACKWARD: Operator<SiluBackwardFn> = Operator::new(
-    "silu_backward",
-    "silu_backward(Tensor grad_output, Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, silu_backward_cpu as SiluBackwardFn),
-        Kernel::new(DispatchKey::Meta, silu_backward_meta as SiluBackwardFn),
-        observed!(SILU_BACKWARD: SiluBackwardFn, [grad_output, self_], grad_output, self_),
-        boxing!(SILU_BACKWARD: SiluBackwardFn, grad_output, self_),
-    ],
-    silu_backward_boxed,
-);
-
-/// `grad_output * s * (1 + self * (1 - s))`, where s is `sigmoid(self)`: the gradient of `silu`.
-///
-/// `silu_backward(Tensor grad_output, Tensor self) -> Tensor`
-#[inline]
-pub fn silu_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SILU_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_)
-}
-
-fn silu_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("silu_backward");
-    native::pointwise::activation::silu_backward_meta(&mut iter, grad_output, self_)?;
-    native::pointwise::activation::silu_backward(&mut iter, grad_output, self_)?;
-    iter.take_result()
-}
-
-fn silu_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("silu_backward");
-    native::pointwise::activation::silu_backward_meta(&mut iter, grad_output, self_)?;
-    iter.take_result()
-}
-
-fn silu_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("silu_backward", given, 2)?;
-    silu_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mish`.
-pub type MishFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `mish`.
-pub static MISH: Operator<MishFn> = Operator::new(
-    "mish",
-    "mish(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, mish_cpu as MishFn),
-        Kernel::new(DispatchKey::Meta, mish_meta as MishFn),
-        observed!(MISH: MishFn, [self_], self_),
-        boxing!(MISH: MishFn, self_),
-    ],
-    mish_boxed,
-);
-
-/// `self * tanh(log(1 + exp(self)))`.
-///
-/// `mish(Tensor self) -> Tensor`
-#[inline]
-pub fn mish(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MISH.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn mish_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("mish");
-    native::pointwise::activation::mish_meta(&mut iter, self_)?;
-    native::pointwise::activation::mish(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn mish_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("mish");
-    native::pointwise::activation::mish_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn mish_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mish", given, 1)?;
-    mish(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mish_`.
-pub type MishInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `mish_`.
-pub static MISH_: Operator<MishInPlaceFn> = Operator::new(
-    "mish_",
-    "mish_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mish__cpu as MishInPlaceFn),
-        Kernel::new(DispatchKey::Meta, mish__meta as MishInPlaceFn),
-        observed!(MISH_: MishInPlaceFn, [self_], self_),
-        boxing!(MISH_: MishInPlaceFn, self_),
-    ],
-    mish__boxed,
-);
-
-/// `self * tanh(log(1 + exp(self)))`.
-///
-/// `mish_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn mish_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = MISH_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn mish__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("mish_", self_);
-    native::pointwise::activation::mish_meta(&mut iter, self_)?;
-    native::pointwise::activation::mish(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn mish__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("mish_", self_);
-    native::pointwise::activation::mish_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn mish__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mish_", given, 1)?;
-    mish_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mish.out`.
-pub type MishOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `mish.out`.
-pub static MISH_OUT: Operator<MishOutFn> = Operator::new(
-    "mish.out",
-    "mish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mish_out_cpu as MishOutFn),
-        Kernel::new(DispatchKey::Meta, mish_out_meta as MishOutFn),
-        observed!(MISH_OUT: MishOutFn, [self_, out], self_, out),
-        boxing!(MISH_OUT: MishOutFn, self_, out),
-    ],
-    mish_out_boxed,
-);
-
-/// `self * tanh(log(1 + exp(self)))`.
-///
-/// `mish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn mish_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MISH_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn mish_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("mish.out", out);
-    native::pointwise::activation::mish_meta(&mut iter, self_)?;
-    native::pointwise::activation::mish(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn mish_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("mish.out", out);
-    native::pointwise::activation::mish_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn mish_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mish.out", given, 2)?;
-    mish_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mish_backward`.
-pub type MishBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `mish_backward`.
-pub static MISH_BACKWARD: Operator<MishBackwardFn> = Operator::new(
-    "mish_backward",
-    "mish_backward(Tensor grad_output, Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, mish_backward_cpu as MishBackwardFn),
-        Kernel::new(DispatchKey::Meta, mish_backward_meta as MishBackwardFn),
-        observed!(MISH_BACKWARD: MishBackwardFn, [grad_output, self_], grad_output, self_),
-        boxing!(MISH_BACKWARD: MishBackwardFn, grad_output, self_),
-    ],
-    mish_backward_boxed,
-);
-
-/// The gradient of `mish`.
-///
-/// `mish_backward(Tensor grad_output, Tensor self) -> Tensor`
-#[inline]
-pub fn mish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MISH_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_)
-}
-
-fn mish_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("mish_backward");
-    native::pointwise::activation::mish_backward_meta(&mut iter, grad_output, self_)?;
-    native::pointwise::activation::mish_backward(&mut iter, grad_output, self_)?;
-    iter.take_result()
-}
-
-fn mish_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("mish_backward");
-    native::pointwise::activation::mish_backward_meta(&mut iter, grad_output, self_)?;
-    iter.take_result()
-}
-
-fn mish_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mish_backward", given, 2)?;
-    mish_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `softplus`.
-pub type SoftplusFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `softplus`.
-pub static SOFTPLUS: Operator<SoftplusFn> = Operator::new(
-    "softplus",
-    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, softplus_cpu as SoftplusFn),
-        Kernel::new(DispatchKey::Meta, softplus_meta as SoftplusFn),
-        observed!(SOFTPLUS: SoftplusFn, [self_], self_, beta, threshold),
-        boxing!(SOFTPLUS: SoftplusFn, self_, beta, threshold),
-    ],
-    softplus_boxed,
-);
-
-/// `log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold.
-///
-/// `softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor`
-#[inline]
-pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SOFTPLUS.select(self_.key_set())?;
-    kernel(keys, self_, beta, threshold)
-}
-
-fn softplus_cpu(_keys: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("softplus");
-    native::pointwise::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
-    native::pointwise::activation::softplus(&mut iter, self_, beta, threshold)?;
-    iter.take_result()
-}
-
-fn softplus_meta(_keys: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("softplus");
-    native::pointwise::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
-    iter.take_result()
-}
-
-fn softplus_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("softplus", given, 3)?;
-    softplus(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `softplus.out`.
-pub type SoftplusOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `softplus.out`.
-pub static SOFTPLUS_OUT: Operator<SoftplusOutFn> = Operator::new(
-    "softplus.out",
-    "softplus.out(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, softplus_out_cpu as SoftplusOutFn),
-        Kernel::new(DispatchKey::Meta, softplus_out_meta as SoftplusOutFn),
-        observed!(SOFTPLUS_OUT: SoftplusOutFn, [self_, out], self_, beta, threshold, out),
-        boxing!(SOFTPLUS_OUT: SoftplusOutFn, self_, beta, threshold, out),
-    ],
-    softplus_out_boxed,
-);
-
-/// `log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold.
-///
-/// `softplus.out(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SOFTPLUS_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, beta, threshold, out)
-}
-
-fn softplus_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    beta: Scalar,
-    threshold: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("softplus.out", out);
-    native::pointwise::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
-    native::pointwise::activation::softplus(&mut iter, self_, beta, threshold)?;
-    iter.finish_out()
-}
-
-fn softplus_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    beta: Scalar,
-    threshold: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("softplus.out", out);
-    native::pointwise::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
-    iter.finish_out()
-}
-
-fn softplus_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("softplus.out", given, 4)?;
-    softplus_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `softplus_backward`.
-pub type SoftplusBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `softplus_backward`.
-pub static SOFTPLUS_BACKWARD: Operator<SoftplusBackwardFn> = Operator::new(
-    "softplus_backward",
-    "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, softplus_backward_cpu as SoftplusBackwardFn),
-        Kernel::new(DispatchKey::Meta, softplus_backward_meta as SoftplusBackwardFn),
-        observed!(SOFTPLUS_BACKWARD: SoftplusBackwardFn, [grad_output, self_], grad_output, self_, beta, threshold),
-        boxing!(SOFTPLUS_BACKWARD: SoftplusBackwardFn, grad_output, self_, beta, threshold),
-    ],
-    softplus_backward_boxed,
-);
-
-/// `grad_output * sigmoid(beta * self)`, and `grad_output` where `beta * self` is above the threshold: the gradient of `softplus`.
-///
-/// `softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor`
-#[inline]
-pub fn softplus_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    beta: Scalar,
-    threshold: Scalar,
-) -> Result<Tensor> {
-    let (keys, kernel) = SOFTPLUS_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_, beta, threshold)
-}
-
-fn softplus_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    beta: Scalar,
-    threshold: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("softplus_backward");
-    native::pointwise::activation::softplus_backward_meta(&mut iter, grad_output, self_, beta, threshold)?;
-    native::pointwise::activation::softplus_backward(&mut iter, grad_output, self_, beta, threshold)?;
-    iter.take_result()
-}
-
-fn softplus_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    beta: Scalar,
-    threshold: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("softplus_backward");
-    native::pointwise::activation::softplus_backward_meta(&mut iter, grad_output, self_, beta, threshold)?;
-    iter.take_result()
-}
-
-fn softplus_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("softplus_backward", given, 4)?;
-    softplus_backward(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `leaky_relu`.
-pub type LeakyReluFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `leaky_relu`.
-pub static LEAKY_RELU: Operator<LeakyReluFn> = Operator::new(
-    "leaky_relu",
-    "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, leaky_relu_cpu as LeakyReluFn),
-        Kernel::new(DispatchKey::Meta, leaky_relu_meta as LeakyReluFn),
-        observed!(LEAKY_RELU: LeakyReluFn, [self_], self_, negative_slope),
-        boxing!(LEAKY_RELU: LeakyReluFn, self_, negative_slope),
-    ],
-    leaky_relu_boxed,
-);
-
-/// `self` above 0, `negative_slope * self` elsewhere.
-///
-/// `leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor`
-#[inline]
-pub fn leaky_relu(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = LEAKY_RELU.select(self_.key_set())?;
-    kernel(keys, self_, negative_slope)
-}
-
-fn leaky_relu_cpu(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("leaky_relu");
-    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    native::pointwise::activation::leaky_relu(&mut iter, self_, negative_slope)?;
-    iter.take_result()
-}
-
-fn leaky_relu_meta(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("leaky_relu");
-    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    iter.take_result()
-}
-
-fn leaky_relu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("leaky_relu", given, 2)?;
-    leaky_relu(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `leaky_relu_`.
-pub type LeakyReluInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `leaky_relu_`.
-pub static LEAKY_RELU_: Operator<LeakyReluInPlaceFn> = Operator::new(
-    "leaky_relu_",
-    "leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, leaky_relu__cpu as LeakyReluInPlaceFn),
-        Kernel::new(DispatchKey::Meta, leaky_relu__meta as LeakyReluInPlaceFn),
-        observed!(LEAKY_RELU_: LeakyReluInPlaceFn, [self_], self_, negative_slope),
-        boxing!(LEAKY_RELU_: LeakyReluInPlaceFn, self_, negative_slope),
-    ],
-    leaky_relu__boxed,
-);
-
-/// `self` above 0, `negative_slope * self` elsewhere.
-///
-/// `leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)`
-#[inline]
-pub fn leaky_relu_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    let (keys, kernel) = LEAKY_RELU_.select(self_.key_set())?;
-    kernel(keys, self_, negative_slope)
-}
-
-fn leaky_relu__cpu(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("leaky_relu_", self_);
-    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    native::pointwise::activation::leaky_relu(&mut iter, self_, negative_slope)?;
-    iter.finish()
-}
-
-fn leaky_relu__meta(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("leaky_relu_", self_);
-    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    iter.finish()
-}
-
-fn leaky_relu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("leaky_relu_", given, 2)?;
-    leaky_relu_(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `leaky_relu.out`.
-pub type LeakyReluOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `leaky_relu.out`.
-pub static LEAKY_RELU_OUT: Operator<LeakyReluOutFn> = Operator::new(
-    "leaky_relu.out",
-    "leaky_relu.out(Tensor self, Scalar negative_slope=0.01, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, leaky_relu_out_cpu as LeakyReluOutFn),
-        Kernel::new(DispatchKey::Meta, leaky_relu_out_meta as LeakyReluOutFn),
-        observed!(LEAKY_RELU_OUT: LeakyReluOutFn, [self_, out], self_, negative_slope, out),
-        boxing!(LEAKY_RELU_OUT: LeakyReluOutFn, self_, negative_slope, out),
-    ],
-    leaky_relu_out_boxed,
-);
-
-/// `self` above 0, `negative_slope * self` elsewhere.
-///
-/// `leaky_relu.out(Tensor self, Scalar negative_slope=0.01, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn leaky_relu_out(self_: &Tensor, negative_slope: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LEAKY_RELU_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, negative_slope, out)
-}
-
-fn leaky_relu_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    negative_slope: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("leaky_relu.out", out);
-    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    native::pointwise::activation::leaky_relu(&mut iter, self_, negative_slope)?;
-    iter.finish_out()
-}
-
-fn leaky_relu_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    negative_slope: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("leaky_relu.out", out);
-    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    iter.finish_out()
-}
-
-fn leaky_relu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("leaky_relu.out", given, 3)?;
-    leaky_relu_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `leaky_relu_backward`.
-pub type LeakyReluBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, bool) -> Result<Tensor>;
-
-/// The operator `leaky_relu_backward`.
-pub static LEAKY_RELU_BACKWARD: Operator<LeakyReluBackwardFn> = Operator::new(
-    "leaky_relu_backward",
-    "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, leaky_relu_backward_cpu as LeakyReluBackwardFn),
-        Kernel::new(DispatchKey::Meta, leaky_relu_backward_meta as LeakyReluBackwardFn),
-        observed!(LEAKY_RELU_BACKWARD: LeakyReluBackwardFn, [grad_output, self_], grad_output, self_, negative_slope, self_is_result),
-        boxing!(LEAKY_RELU_BACKWARD: LeakyReluBackwardFn, grad_output, self_, negative_slope, self_is_result),
-    ],
-    leaky_relu_backward_boxed,
-);
-
-/// `grad_output` above 0, `negative_slope * grad_output` elsewhere: the gradient of `leaky_relu`, from its input or its result.
-///
-/// `leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor`
-#[inline]
-pub fn leaky_relu_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    negative_slope: Scalar,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = LEAKY_RELU_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_, negative_slope, self_is_result)
-}
-
-fn leaky_relu_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    negative_slope: Scalar,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("leaky_relu_backward");
-    native::pointwise::activation::leaky_relu_backward_meta(
-        &mut iter,
-        grad_output,
-        self_,
-        negative_slope,
-        self_is_result,
-    )?;
-    native::pointwise::activation::leaky_relu_backward(
-        &mut iter,
-        grad_output,
-        self_,
-        negative_slope,
-        self_is_result,
-    )?;
-    iter.take_result()
-}
-
-fn leaky_relu_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    negative_slope: Scalar,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("leaky_relu_backward");
-    native::pointwise::activation::leaky_relu_backward_meta(
-        &mut iter,
-        grad_output,
-        self_,
-        negative_slope,
-        self_is_result,
-    )?;
-    iter.take_result()
-}
-
-fn leaky_relu_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("leaky_relu_backward", given, 4)?;
-    leaky_relu_backward(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `elu`.
-pub type EluFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `elu`.
-pub static ELU: Operator<EluFn> = Operator::new(
-    "elu",
-    "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, elu_cpu as EluFn),
-        Kernel::new(DispatchKey::Meta, elu_meta as EluFn),
-        observed!(ELU: EluFn, [self_], self_, alpha, scale, input_scale),
-        boxing!(ELU: EluFn, self_, alpha, scale, input_scale),
-    ],
-    elu_boxed,
-);
-
-/// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
-///
-/// `elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor`
-#[inline]
-pub fn elu(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = ELU.select(self_.key_set())?;
-    kernel(keys, self_, alpha, scale, input_scale)
-}
-
-fn elu_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("elu");
-    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    native::pointwise::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.take_result()
-}
-
-fn elu_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("elu");
-    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.take_result()
-}
-
-fn elu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("elu", given, 4)?;
-    elu(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `elu_`.
-pub type EluInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, Scalar) -> Result<()>;
-
-/// The operator `elu_`.
-pub static ELU_: Operator<EluInPlaceFn> = Operator::new(
-    "elu_",
-    "elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, elu__cpu as EluInPlaceFn),
-        Kernel::new(DispatchKey::Meta, elu__meta as EluInPlaceFn),
-        observed!(ELU_: EluInPlaceFn, [self_], self_, alpha, scale, input_scale),
-        boxing!(ELU_: EluInPlaceFn, self_, alpha, scale, input_scale),
-    ],
-    elu__boxed,
-);
-
-/// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
-///
-/// `elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)`
-#[inline]
-pub fn elu_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
-    let (keys, kernel) = ELU_.select(self_.key_set())?;
-    kernel(keys, self_, alpha, scale, input_scale)
-}
-
-fn elu__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("elu_", self_);
-    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    native::pointwise::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.finish()
-}
-
-fn elu__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("elu_", self_);
-    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.finish()
-}
-
-fn elu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("elu_", given, 4)?;
-    elu_(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `elu.out`.
-pub type EluOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `elu.out`.
-pub static ELU_OUT: Operator<EluOutFn> = Operator::new(
-    "elu.out",
-    "elu.out(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, elu_out_cpu as EluOutFn),
-        Kernel::new(DispatchKey::Meta, elu_out_meta as EluOutFn),
-        observed!(ELU_OUT: EluOutFn, [self_, out], self_, alpha, scale, input_scale, out),
-        boxing!(ELU_OUT: EluOutFn, self_, alpha, scale, input_scale, out),
-    ],
-    elu_out_boxed,
-);
-
-/// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
-///
-/// `elu.out(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn elu_out(
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = ELU_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, alpha, scale, input_scale, out)
-}
-
-fn elu_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("elu.out", out);
-    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    native::pointwise::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.finish_out()
-}
-
-fn elu_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("elu.out", out);
-    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.finish_out()
-}
-
-fn elu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("elu.out", given, 5)?;
-    elu_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `elu_backward`.
-pub type EluBackwardFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, Scalar, bool, &Tensor) -> Result<Tensor>;
-
-/// The operator `elu_backward`.
-pub static ELU_BACKWARD: Operator<EluBackwardFn> = Operator::new(
-    "elu_backward",
-    "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, elu_backward_cpu as EluBackwardFn),
-        Kernel::new(DispatchKey::Meta, elu_backward_meta as EluBackwardFn),
-        observed!(ELU_BACKWARD: EluBackwardFn, [grad_output, self_or_result], grad_output, alpha, scale, input_scale, is_result, self_or_result),
-        boxing!(ELU_BACKWARD: EluBackwardFn, grad_output, alpha, scale, input_scale, is_result, self_or_result),
-    ],
-    elu_backward_boxed,
-);
-
-/// The gradient of `elu`, from its input or its result.
-///
-/// `elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor`
-#[inline]
-pub fn elu_backward(
-    grad_output: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-    is_result: bool,
-    self_or_result: &Tensor,
-) -> Result<Tensor> {
-    let (keys, kernel) = ELU_BACKWARD.select(grad_output.key_set() | self_or_result.key_set())?;
-    kernel(keys, grad_output, alpha, scale, input_scale, is_result, self_or_result)
-}
-
-fn elu_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-    is_result: bool,
-    self_or_result: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("elu_backward");
-    native::pointwise::activation::elu_backward_meta(
-        &mut iter,
-        grad_output,
-        alpha,
-        scale,
-        input_scale,
-        is_result,
-        self_or_result,
-    )?;
-    native::pointwise::activation::elu_backward(
-        &mut iter,
-        grad_output,
-        alpha,
-        scale,
-        input_scale,
-        is_result,
-        self_or_result,
-    )?;
-    iter.take_result()
-}
-
-fn elu_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-    is_result: bool,
-    self_or_result: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("elu_backward");
-    native::pointwise::activation::elu_backward_meta(
-        &mut iter,
-        grad_output,
-        alpha,
-        scale,
-        input_scale,
-        is_result,
-        self_or_result,
-    )?;
-    iter.take_result()
-}
-
-fn elu_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("elu_backward", given, 6)?;
-    elu_backward(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `hardtanh`.
-pub type HardtanhFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `hardtanh`.
-pub static HARDTANH: Operator<HardtanhFn> = Operator::new(
-    "hardtanh",
-    "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh_composite as HardtanhFn),
-        observed!(HARDTANH: HardtanhFn, [self_], self_, min_val, max_val),
-        boxing!(HARDTANH: HardtanhFn, self_, min_val, max_val),
-    ],
-    hardtanh_boxed,
-);
-
-/// `min(max(self, min_val), max_val)`, in the type of `self`.
-///
-/// `hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor`
-#[inline]
-pub fn hardtanh(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = HARDTANH.select(self_.key_set())?;
-    kernel(keys, self_, min_val, max_val)
-}
-
-fn hardtanh_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min_val: Scalar,
-    max_val: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::activation::hardtanh(self_, min_val, max_val)
-}
-
-fn hardtanh_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardtanh", given, 3)?;
-    hardtanh(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardtanh.out`.
-pub type HardtanhOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `hardtanh.out`.
-pub static HARDTANH_OUT: Operator<HardtanhOutFn> = Operator::new(
-    "hardtanh.out",
-    "hardtanh.out(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh_out_composite as HardtanhOutFn),
-        observed!(HARDTANH_OUT: HardtanhOutFn, [self_, out], self_, min_val, max_val, out),
-        boxing!(HARDTANH_OUT: HardtanhOutFn, self_, min_val, max_val, out),
-    ],
-    hardtanh_out_boxed,
-);
-
-/// `min(max(self, min_val), max_val)`, in the type of `self`.
-///
-/// `hardtanh.out(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn hardtanh_out(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = HARDTANH_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, min_val, max_val, out)
-}
-
-fn hardtanh_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min_val: Scalar,
-    max_val: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::activation::hardtanh(self_, min_val, max_val)?;
-    copy_to_out(&result, out)
-}
-
-fn hardtanh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardtanh.out", given, 4)?;
-    hardtanh_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `hardtanh_`.
-pub type HardtanhInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `hardtanh_`.
-pub static HARDTANH_: Operator<HardtanhInPlaceFn> = Operator::new(
-    "hardtanh_",
-    "hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh__composite as HardtanhInPlaceFn),
-        observed!(HARDTANH_: HardtanhInPlaceFn, [self_], self_, min_val, max_val),
-        boxing!(HARDTANH_: HardtanhInPlaceFn, self_, min_val, max_val),
-    ],
-    hardtanh__boxed,
-);
-
-/// `self = min(max(self, min_val), max_val)`.
-///
-/// `hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)`
-#[inline]
-pub fn hardtanh_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
-    let (keys, kernel) = HARDTANH_.select(self_.key_set())?;
-    kernel(keys, self_, min_val, max_val)
-}
-
-fn hardtanh__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min_val: Scalar,
-    max_val: Scalar,
-) -> Result<()> {
-    native::pointwise::activation::hardtanh_(self_, min_val, max_val)
-}
-
-fn hardtanh__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardtanh_", given, 3)?;
-    hardtanh_(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardtanh_backward`.
-pub type HardtanhBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `hardtanh_backward`.
-pub static HARDTANH_BACKWARD: Operator<HardtanhBackwardFn> = Operator::new(
-    "hardtanh_backward",
-    "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardtanh_backward_cpu as HardtanhBackwardFn),
-        Kernel::new(DispatchKey::Meta, hardtanh_backward_meta as HardtanhBackwardFn),
-        observed!(HARDTANH_BACKWARD: HardtanhBackwardFn, [grad_output, self_], grad_output, self_, min_val, max_val),
-        boxing!(HARDTANH_BACKWARD: HardtanhBackwardFn, grad_output, self_, min_val, max_val),
-    ],
-    hardtanh_backward_boxed,
-);
-
-/// `grad_output` where `self` is between the limits, 0 at and outside them.
-///
-/// `hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor`
-#[inline]
-pub fn hardtanh_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    min_val: Scalar,
-    max_val: Scalar,
-) -> Result<Tensor> {
-    let (keys, kernel) = HARDTANH_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_, min_val, max_val)
-}
-
-fn hardtanh_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    min_val: Scalar,
-    max_val: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardtanh_backward");
-    native::pointwise::activation::hardtanh_backward_meta(&mut iter, grad_output, self_, min_val, max_val)?;
-    native::pointwise::activation::hardtanh_backward(&mut iter, grad_output, self_, min_val, max_val)?;
-    iter.take_result()
-}
-
-fn hardtanh_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    min_val: Scalar,
-    max_val: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardtanh_backward");
-    native::pointwise::activation::hardtanh_backward_meta(&mut iter, grad_output, self_, min_val, max_val)?;
-    iter.take_result()
-}
-
-fn hardtanh_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardtanh_backward", given, 4)?;
-    hardtanh_backward(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `log_sigmoid`.
-pub type LogSigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `log_sigmoid`.
-pub static LOG_SIGMOID: Operator<LogSigmoidFn> = Operator::new(
-    "log_sigmoid",
-    "log_sigmoid(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, log_sigmoid_composite as LogSigmoidFn),
-        observed!(LOG_SIGMOID: LogSigmoidFn, [self_], self_),
-        boxing!(LOG_SIGMOID: LogSigmoidFn, self_),
-    ],
-    log_sigmoid_boxed,
-);
-
-/// `log(1 / (1 + exp(-self)))`.
-///
-/// `log_sigmoid(Tensor self) -> Tensor`
-#[inline]
-pub fn log_sigmoid(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOG_SIGMOID.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log_sigmoid_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::pointwise::activation::log_sigmoid(self_)
-}
-
-fn log_sigmoid_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log_sigmoid", given, 1)?;
-    log_sigmoid(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log_sigmoid.out`.
-pub type LogSigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `log_sigmoid.out`.
-pub static LOG_SIGMOID_OUT: Operator<LogSigmoidOutFn> = Operator::new(
-    "log_sigmoid.out",
-    "log_sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, log_sigmoid_out_composite as LogSigmoidOutFn),
-        observed!(LOG_SIGMOID_OUT: LogSigmoidOutFn, [self_, out], self_, out),
-        boxing!(LOG_SIGMOID_OUT: LogSigmoidOutFn, self_, out),
-    ],
-    log_sigmoid_out_boxed,
-);
-
-/// `log(1 / (1 + exp(-self)))`.
-///
-/// `log_sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn log_sigmoid_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG_SIGMOID_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn log_sigmoid_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::pointwise::activation::log_sigmoid(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn log_sigmoid_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log_sigmoid.out", given, 2)?;
-    log_sigmoid_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log_sigmoid_forward`.
-pub type LogSigmoidForwardFn = fn(DispatchKeySet, &Tensor) -> Result<(Tensor, Tensor)>;
-
-/// The operator `log_sigmoid_forward`.
-pub static LOG_SIGMOID_FORWARD: Operator<LogSigmoidForwardFn> = Operator::new(
-    "log_sigmoid_forward",
-    "log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log_sigmoid_forward_kernel as LogSigmoidForwardFn),
-        Kernel::new(DispatchKey::Meta, log_sigmoid_forward_kernel as LogSigmoidForwardFn),
-        observed!(LOG_SIGMOID_FORWARD: LogSigmoidForwardFn, [self_], self_),
-        boxing!(LOG_SIGMOID_FORWARD: LogSigmoidForwardFn, self_),
-    ],
-    log_sigmoid_forward_boxed,
-);
-
-/// `log_sigmoid`, and an empty buffer that its gradient ignores.
-///
-/// `log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)`
-#[inline]
-pub fn log_sigmoid_forward(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = LOG_SIGMOID_FORWARD.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log_sigmoid_forward_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return log_sigmoid_forward_kernel(_keys, &self_.snapshot());
-    }
-    native::pointwise::activation::log_sigmoid_forward(self_)
-}
-
-fn log_sigmoid_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log_sigmoid_forward", given, 1)?;
-    log_sigmoid_forward(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log_sigmoid_backward`.
-pub type LogSigmoidBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `log_sigmoid_backward`.
-pub static LOG_SIGMOID_BACKWARD: Operator<LogSigmoidBackwardFn> = Operator::new(
-    "log_sigmoid_backward",
-    "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, log_sigmoid_backward_cpu as LogSigmoidBackwardFn),
-        Kernel::new(DispatchKey::Meta, log_sigmoid_backward_meta as LogSigmoidBackwardFn),
-        observed!(LOG_SIGMOID_BACKWARD: LogSigmoidBackwardFn, [grad_output, self_, buffer], grad_output, self_, buffer),
-        boxing!(LOG_SIGMOID_BACKWARD: LogSigmoidBackwardFn, grad_output, self_, buffer),
-    ],
-    log_sigmoid_backward_boxed,
-);
-
-/// `grad_output / (1 + exp(self))`, the gradient of `log_sigmoid`.
-///
-/// `log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor`
-#[inline]
-pub fn log_sigmoid_backward(grad_output: &Tensor, self_: &Tensor, buffer: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) =
-        LOG_SIGMOID_BACKWARD.select(grad_output.key_set() | self_.key_set() | buffer.key_set())?;
-    kernel(keys, grad_output, self_, buffer)
-}
-
-fn log_sigmoid_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    buffer: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log_sigmoid_backward");
-    native::pointwise::activation::log_sigmoid_backward_meta(&mut iter, grad_output, self_, buffer)?;
-    native::pointwise::activation::log_sigmoid_backward(&mut iter, grad_output, self_, buffer)?;
-    iter.take_result()
-}
-
-fn log_sigmoid_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    buffer: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log_sigmoid_backward");
-    native::pointwise::activation::log_sigmoid_backward_meta(&mut iter, grad_output, self_, buffer)?;
-    iter.take_result()
-}
-
-fn log_sigmoid_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log_sigmoid_backward", given, 3)?;
-    log_sigmoid_backward(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `sigmoid_backward`.
-pub type SigmoidBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `sigmoid_backward`.
-pub static SIGMOID_BACKWARD: Operator<SigmoidBackwardFn> = Operator::new(
-    "sigmoid_backward",
-    "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sigmoid_backward_cpu as SigmoidBackwardFn),
-        Kernel::new(DispatchKey::Meta, sigmoid_backward_meta as SigmoidBackwardFn),
-        observed!(SIGMOID_BACKWARD: SigmoidBackwardFn, [grad_output, output], grad_output, output),
-        boxing!(SIGMOID_BACKWARD: SigmoidBackwardFn, grad_output, output),
-    ],
-    sigmoid_backward_boxed,
-);
-
-/// `grad_output * output * (1 - output)`, the gradient of `sigmoid` from its result.
-///
-/// `sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor`
-#[inline]
-pub fn sigmoid_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SIGMOID_BACKWARD.select(grad_output.key_set() | output.key_set())?;
-    kernel(keys, grad_output, output)
-}
-
-fn sigmoid_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sigmoid_backward");
-    native::pointwise::activation::sigmoid_backward_meta(&mut iter, grad_output, output)?;
-    native::pointwise::activation::sigmoid_backward(&mut iter, grad_output, output)?;
-    iter.take_result()
-}
-
-fn sigmoid_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sigmoid_backward");
-    native::pointwise::activation::sigmoid_backward_meta(&mut iter, grad_output, output)?;
-    iter.take_result()
-}
-
-fn sigmoid_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sigmoid_backward", given, 2)?;
-    sigmoid_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tanh_backward`.
-pub type TanhBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `tanh_backward`.
-pub static TANH_BACKWARD: Operator<TanhBackwardFn> = Operator::new(
-    "tanh_backward",
-    "tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, tanh_backward_cpu as TanhBackwardFn),
-        Kernel::new(DispatchKey::Meta, tanh_backward_meta as TanhBackwardFn),
-        observed!(TANH_BACKWARD: TanhBackwardFn, [grad_output, output], grad_output, output),
-        boxing!(TANH_BACKWARD: TanhBackwardFn, grad_output, output),
-    ],
-    tanh_backward_boxed,
-);
-
-/// `grad_output * (1 - output^2)`, the gradient of `tanh` from its result.
-///
-/// `tanh_backward(Tensor grad_output, Tensor output) -> Tensor`
-#[inline]
-pub fn tanh_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = TANH_BACKWARD.select(grad_output.key_set() | output.key_set())?;
-    kernel(keys, grad_output, output)
-}
-
-fn tanh_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("tanh_backward");
-    native::pointwise::activation::tanh_backward_meta(&mut iter, grad_output, output)?;
-    native::pointwise::activation::tanh_backward(&mut iter, grad_output, output)?;
-    iter.take_result()
-}
-
-fn tanh_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("tanh_backward");
-    native::pointwise::activation::tanh_backward_meta(&mut iter, grad_output, output)?;
-    iter.take_result()
-}
-
-fn tanh_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tanh_backward", given, 2)?;
-    tanh_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// `max(self, 0)`, element by element; NaN is propagated.
+    RELU: "relu(Tensor self) -> Tensor", relu(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("relu", |iter| {
+            native::pointwise::activation::relu_meta(iter, self_)?;
+            native::pointwise::activation::relu(iter, self_)
+        })
+    },
+    Meta => iterate::functional("relu", |iter| native::pointwise::activation::relu_meta(iter, self_)),
+}
+
+operator! {
+    /// `max(self, 0)`, element by element; NaN is propagated.
+    RELU_: "relu_(Tensor(a!) self) -> Tensor(a!)", relu_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("relu_", self_, |iter| {
+            native::pointwise::activation::relu_meta(iter, self_)?;
+            native::pointwise::activation::relu(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("relu_", self_, |iter| native::pointwise::activation::relu_meta(iter, self_)),
+}
+
+operator! {
+    /// `max(self, 0)`, element by element; NaN is propagated.
+    RELU_OUT: "relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", relu_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("relu.out", out, |iter| {
+            native::pointwise::activation::relu_meta(iter, self_)?;
+            native::pointwise::activation::relu(iter, self_)
+        })
+    },
+    Meta => iterate::out("relu.out", out, |iter| native::pointwise::activation::relu_meta(iter, self_)),
+}
+
+operator! {
+    /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
+    THRESHOLD: "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", threshold(self_: &Tensor,
+        threshold: Scalar, value: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("threshold", |iter| {
+            native::pointwise::activation::threshold_meta(iter, self_, threshold, value)?;
+            native::pointwise::activation::threshold(iter, self_, threshold, value)
+        })
+    },
+    Meta => iterate::functional("threshold", |iter| native::pointwise::activation::threshold_meta(iter, self_,
+        threshold, value)),
+}
+
+operator! {
+    /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
+    THRESHOLD_: "threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)",
+        threshold_(self_: &Tensor, threshold: Scalar, value: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("threshold_", self_, |iter| {
+            native::pointwise::activation::threshold_meta(iter, self_, threshold, value)?;
+            native::pointwise::activation::threshold(iter, self_, threshold, value)
+        })
+    },
+    Meta => iterate::in_place("threshold_", self_, |iter| native::pointwise::activation::threshold_meta(iter, self_,
+        threshold, value)),
+}
+
+operator! {
+    /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
+    THRESHOLD_OUT: "threshold.out(Tensor self, Scalar threshold, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
+        threshold_out(self_: &Tensor, threshold: Scalar, value: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("threshold.out", out, |iter| {
+            native::pointwise::activation::threshold_meta(iter, self_, threshold, value)?;
+            native::pointwise::activation::threshold(iter, self_, threshold, value)
+        })
+    },
+    Meta => iterate::out("threshold.out", out, |iter| native::pointwise::activation::threshold_meta(iter, self_,
+        threshold, value)),
+}
+
+operator! {
+    /// `grad_output` where `self` is above `threshold`, 0 elsewhere: the gradient of `threshold`, and of `relu` with threshold 0.
+    THRESHOLD_BACKWARD: "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
+        threshold_backward(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Tensor, by [grad_output,
+        self_];
+    Cpu => {
+        iterate::functional("threshold_backward", |iter| {
+            native::pointwise::activation::threshold_backward_meta(iter, grad_output, self_, threshold)?;
+            native::pointwise::activation::threshold_backward(iter, grad_output, self_, threshold)
+        })
+    },
+    Meta => iterate::functional("threshold_backward",
+        |iter| native::pointwise::activation::threshold_backward_meta(iter, grad_output, self_, threshold)),
+}
+
+operator! {
+    /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
+    GELU: "gelu(Tensor self, *, str approximate='none') -> Tensor", gelu(self_: &Tensor, approximate: &str) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("gelu", |iter| {
+            native::pointwise::activation::gelu_meta(iter, self_, approximate)?;
+            native::pointwise::activation::gelu(iter, self_, approximate)
+        })
+    },
+    Meta => iterate::functional("gelu", |iter| native::pointwise::activation::gelu_meta(iter, self_, approximate)),
+}
+
+operator! {
+    /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
+    GELU_: "gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)", gelu_(self_: &Tensor,
+        approximate: &str) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("gelu_", self_, |iter| {
+            native::pointwise::activation::gelu_meta(iter, self_, approximate)?;
+            native::pointwise::activation::gelu(iter, self_, approximate)
+        })
+    },
+    Meta => iterate::in_place("gelu_", self_, |iter| native::pointwise::activation::gelu_meta(iter, self_,
+        approximate)),
+}
+
+operator! {
+    /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
+    GELU_OUT: "gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)",
+        gelu_out(self_: &Tensor, approximate: &str, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("gelu.out", out, |iter| {
+            native::pointwise::activation::gelu_meta(iter, self_, approximate)?;
+            native::pointwise::activation::gelu(iter, self_, approximate)
+        })
+    },
+    Meta => iterate::out("gelu.out", out, |iter| native::pointwise::activation::gelu_meta(iter, self_, approximate)),
+}
+
+operator! {
+    /// The gradient of `gelu`.
+    GELU_BACKWARD: "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
+        gelu_backward(grad_output: &Tensor, self_: &Tensor, approximate: &str) -> Tensor, by [grad_output, self_];
+    Cpu => {
+        iterate::functional("gelu_backward", |iter| {
+            native::pointwise::activation::gelu_backward_meta(iter, grad_output, self_, approximate)?;
+            native::pointwise::activation::gelu_backward(iter, grad_output, self_, approximate)
+        })
+    },
+    Meta => iterate::functional("gelu_backward", |iter| native::pointwise::activation::gelu_backward_meta(iter,
+        grad_output, self_, approximate)),
+}
+
+operator! {
+    /// `self * sigmoid(self)`.
+    SILU: "silu(Tensor self) -> Tensor", silu(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("silu", |iter| {
+            native::pointwise::activation::silu_meta(iter, self_)?;
+            native::pointwise::activation::silu(iter, self_)
+        })
+    },
+    Meta => iterate::functional("silu", |iter| native::pointwise::activation::silu_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * sigmoid(self)`.
+    SILU_: "silu_(Tensor(a!) self) -> Tensor(a!)", silu_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("silu_", self_, |iter| {
+            native::pointwise::activation::silu_meta(iter, self_)?;
+            native::pointwise::activation::silu(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("silu_", self_, |iter| native::pointwise::activation::silu_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * sigmoid(self)`.
+    SILU_OUT: "silu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", silu_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("silu.out", out, |iter| {
+            native::pointwise::activation::silu_meta(iter, self_)?;
+            native::pointwise::activation::silu(iter, self_)
+        })
+    },
+    Meta => iterate::out("silu.out", out, |iter| native::pointwise::activation::silu_meta(iter, self_)),
+}
+
+operator! {
+    /// `grad_output * s * (1 + self * (1 - s))`, where s is `sigmoid(self)`: the gradient of `silu`.
+    SILU_BACKWARD: "silu_backward(Tensor grad_output, Tensor self) -> Tensor", silu_backward(grad_output: &Tensor,
+        self_: &Tensor) -> Tensor, by [grad_output, self_];
+    Cpu => {
+        iterate::functional("silu_backward", |iter| {
+            native::pointwise::activation::silu_backward_meta(iter, grad_output, self_)?;
+            native::pointwise::activation::silu_backward(iter, grad_output, self_)
+        })
+    },
+    Meta => iterate::functional("silu_backward", |iter| native::pointwise::activation::silu_backward_meta(iter,
+        grad_output, self_)),
+}
+
+operator! {
+    /// `self * tanh(log(1 + exp(self)))`.
+    MISH: "mish(Tensor self) -> Tensor", mish(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("mish", |iter| {
+            native::pointwise::activation::mish_meta(iter, self_)?;
+            native::pointwise::activation::mish(iter, self_)
+        })
+    },
+    Meta => iterate::functional("mish", |iter| native::pointwise::activation::mish_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * tanh(log(1 + exp(self)))`.
+    MISH_: "mish_(Tensor(a!) self) -> Tensor(a!)", mish_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("mish_", self_, |iter| {
+            native::pointwise::activation::mish_meta(iter, self_)?;
+            native::pointwise::activation::mish(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("mish_", self_, |iter| native::pointwise::activation::mish_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * tanh(log(1 + exp(self)))`.
+    MISH_OUT: "mish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", mish_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("mish.out", out, |iter| {
+            native::pointwise::activation::mish_meta(iter, self_)?;
+            native::pointwise::activation::mish(iter, self_)
+        })
+    },
+    Meta => iterate::out("mish.out", out, |iter| native::pointwise::activation::mish_meta(iter, self_)),
+}
+
+operator! {
+    /// The gradient of `mish`.
+    MISH_BACKWARD: "mish_backward(Tensor grad_output, Tensor self) -> Tensor", mish_backward(grad_output: &Tensor,
+        self_: &Tensor) -> Tensor, by [grad_output, self_];
+    Cpu => {
+        iterate::functional("mish_backward", |iter| {
+            native::pointwise::activation::mish_backward_meta(iter, grad_output, self_)?;
+            native::pointwise::activation::mish_backward(iter, grad_output, self_)
+        })
+    },
+    Meta => iterate::functional("mish_backward", |iter| native::pointwise::activation::mish_backward_meta(iter,
+        grad_output, self_)),
+}
+
+operator! {
+    /// `log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold.
+    SOFTPLUS: "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", softplus(self_: &Tensor,
+        beta: Scalar, threshold: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("softplus", |iter| {
+            native::pointwise::activation::softplus_meta(iter, self_, beta, threshold)?;
+            native::pointwise::activation::softplus(iter, self_, beta, threshold)
+        })
+    },
+    Meta => iterate::functional("softplus", |iter| native::pointwise::activation::softplus_meta(iter, self_, beta,
+        threshold)),
+}
+
+operator! {
+    /// `log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold.
+    SOFTPLUS_OUT: "softplus.out(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor(a!) out) -> Tensor(a!)",
+        softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("softplus.out", out, |iter| {
+            native::pointwise::activation::softplus_meta(iter, self_, beta, threshold)?;
+            native::pointwise::activation::softplus(iter, self_, beta, threshold)
+        })
+    },
+    Meta => iterate::out("softplus.out", out, |iter| native::pointwise::activation::softplus_meta(iter, self_, beta,
+        threshold)),
+}
+
+operator! {
+    /// `grad_output * sigmoid(beta * self)`, and `grad_output` where `beta * self` is above the threshold: the gradient of `softplus`.
+    SOFTPLUS_BACKWARD: "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+        softplus_backward(grad_output: &Tensor, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Tensor,
+        by [grad_output, self_];
+    Cpu => {
+        iterate::functional("softplus_backward", |iter| {
+            native::pointwise::activation::softplus_backward_meta(iter, grad_output, self_, beta, threshold)?;
+            native::pointwise::activation::softplus_backward(iter, grad_output, self_, beta, threshold)
+        })
+    },
+    Meta => iterate::functional("softplus_backward",
+        |iter| native::pointwise::activation::softplus_backward_meta(iter, grad_output, self_, beta, threshold)),
+}
+
+operator! {
+    /// `self` above 0, `negative_slope * self` elsewhere.
+    LEAKY_RELU: "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", leaky_relu(self_: &Tensor,
+        negative_slope: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("leaky_relu", |iter| {
+            native::pointwise::activation::leaky_relu_meta(iter, self_, negative_slope)?;
+            native::pointwise::activation::leaky_relu(iter, self_, negative_slope)
+        })
+    },
+    Meta => iterate::functional("leaky_relu", |iter| native::pointwise::activation::leaky_relu_meta(iter, self_,
+        negative_slope)),
+}
+
+operator! {
+    /// `self` above 0, `negative_slope * self` elsewhere.
+    LEAKY_RELU_: "leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)", leaky_relu_(self_: &Tensor,
+        negative_slope: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("leaky_relu_", self_, |iter| {
+            native::pointwise::activation::leaky_relu_meta(iter, self_, negative_slope)?;
+            native::pointwise::activation::leaky_relu(iter, self_, negative_slope)
+        })
+    },
+    Meta => iterate::in_place("leaky_relu_", self_, |iter| native::pointwise::activation::leaky_relu_meta(iter, self_,
+        negative_slope)),
+}
+
+operator! {
+    /// `self` above 0, `negative_slope * self` elsewhere.
+    LEAKY_RELU_OUT: "leaky_relu.out(Tensor self, Scalar negative_slope=0.01, *, Tensor(a!) out) -> Tensor(a!)",
+        leaky_relu_out(self_: &Tensor, negative_slope: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("leaky_relu.out", out, |iter| {
+            native::pointwise::activation::leaky_relu_meta(iter, self_, negative_slope)?;
+            native::pointwise::activation::leaky_relu(iter, self_, negative_slope)
+        })
+    },
+    Meta => iterate::out("leaky_relu.out", out, |iter| native::pointwise::activation::leaky_relu_meta(iter, self_,
+        negative_slope)),
+}
+
+operator! {
+    /// `grad_output` above 0, `negative_slope * grad_output` elsewhere: the gradient of `leaky_relu`, from its input or its result.
+    LEAKY_RELU_BACKWARD: "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
+        leaky_relu_backward(grad_output: &Tensor, self_: &Tensor, negative_slope: Scalar,
+        self_is_result: bool) -> Tensor, by [grad_output, self_];
+    Cpu => {
+        iterate::functional("leaky_relu_backward", |iter| {
+            native::pointwise::activation::leaky_relu_backward_meta(iter, grad_output, self_, negative_slope,
+                self_is_result)?;
+            native::pointwise::activation::leaky_relu_backward(iter, grad_output, self_, negative_slope,
+                self_is_result)
+        })
+    },
+    Meta => iterate::functional("leaky_relu_backward",
+        |iter| native::pointwise::activation::leaky_relu_backward_meta(iter, grad_output, self_, negative_slope,
+        self_is_result)),
+}
+
+operator! {
+    /// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
+    ELU: "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", elu(self_: &Tensor,
+        alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("elu", |iter| {
+            native::pointwise::activation::elu_meta(iter, self_, alpha, scale, input_scale)?;
+            native::pointwise::activation::elu(iter, self_, alpha, scale, input_scale)
+        })
+    },
+    Meta => iterate::functional("elu", |iter| native::pointwise::activation::elu_meta(iter, self_, alpha, scale,
+        input_scale)),
+}
+
+operator! {
+    /// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
+    ELU_: "elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)",
+        elu_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("elu_", self_, |iter| {
+            native::pointwise::activation::elu_meta(iter, self_, alpha, scale, input_scale)?;
+            native::pointwise::activation::elu(iter, self_, alpha, scale, input_scale)
+        })
+    },
+    Meta => iterate::in_place("elu_", self_, |iter| native::pointwise::activation::elu_meta(iter, self_, alpha, scale,
+        input_scale)),
+}
+
+operator! {
+    /// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
+    ELU_OUT: "elu.out(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor(a!) out) -> Tensor(a!)",
+        elu_out(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar, out: &Tensor) -> (), by [self_,
+        out];
+    Cpu => {
+        iterate::out("elu.out", out, |iter| {
+            native::pointwise::activation::elu_meta(iter, self_, alpha, scale, input_scale)?;
+            native::pointwise::activation::elu(iter, self_, alpha, scale, input_scale)
+        })
+    },
+    Meta => iterate::out("elu.out", out, |iter| native::pointwise::activation::elu_meta(iter, self_, alpha, scale,
+        input_scale)),
+}
+
+operator! {
+    /// The gradient of `elu`, from its input or its result.
+    ELU_BACKWARD: "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor",
+        elu_backward(grad_output: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: bool,
+        self_or_result: &Tensor) -> Tensor, by [grad_output, self_or_result];
+    Cpu => {
+        iterate::functional("elu_backward", |iter| {
+            native::pointwise::activation::elu_backward_meta(iter, grad_output, alpha, scale, input_scale, is_result,
+                self_or_result)?;
+            native::pointwise::activation::elu_backward(iter, grad_output, alpha, scale, input_scale, is_result,
+                self_or_result)
+        })
+    },
+    Meta => iterate::functional("elu_backward", |iter| native::pointwise::activation::elu_backward_meta(iter,
+        grad_output, alpha, scale, input_scale, is_result, self_or_result)),
+}
+
+operator! {
+    /// `min(max(self, min_val), max_val)`, in the type of `self`.
+    HARDTANH: "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", hardtanh(self_: &Tensor,
+        min_val: Scalar, max_val: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::activation::hardtanh(self_, min_val, max_val),
+}
+
+operator! {
+    /// `min(max(self, min_val), max_val)`, in the type of `self`.
+    HARDTANH_OUT: "hardtanh.out(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor(a!) out) -> Tensor(a!)",
+        hardtanh_out(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::activation::hardtanh(self_, min_val, max_val)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self = min(max(self, min_val), max_val)`.
+    HARDTANH_: "hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)",
+        hardtanh_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::activation::hardtanh_(self_, min_val, max_val),
+}
+
+operator! {
+    /// `grad_output` where `self` is between the limits, 0 at and outside them.
+    HARDTANH_BACKWARD: "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
+        hardtanh_backward(grad_output: &Tensor, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Tensor,
+        by [grad_output, self_];
+    Cpu => {
+        iterate::functional("hardtanh_backward", |iter| {
+            native::pointwise::activation::hardtanh_backward_meta(iter, grad_output, self_, min_val, max_val)?;
+            native::pointwise::activation::hardtanh_backward(iter, grad_output, self_, min_val, max_val)
+        })
+    },
+    Meta => iterate::functional("hardtanh_backward",
+        |iter| native::pointwise::activation::hardtanh_backward_meta(iter, grad_output, self_, min_val, max_val)),
+}
+
+operator! {
+    /// `log(1 / (1 + exp(-self)))`.
+    LOG_SIGMOID: "log_sigmoid(Tensor self) -> Tensor", log_sigmoid(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::pointwise::activation::log_sigmoid(self_),
+}
+
+operator! {
+    /// `log(1 / (1 + exp(-self)))`.
+    LOG_SIGMOID_OUT: "log_sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", log_sigmoid_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::pointwise::activation::log_sigmoid(self_)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `log_sigmoid`, and an empty buffer that its gradient ignores.
+    LOG_SIGMOID_FORWARD: "log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)",
+        log_sigmoid_forward(self_: &Tensor) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::pointwise::activation::log_sigmoid_forward(self_)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::pointwise::activation::log_sigmoid_forward(self_)
+    },
+}
+
+operator! {
+    /// `grad_output / (1 + exp(self))`, the gradient of `log_sigmoid`.
+    LOG_SIGMOID_BACKWARD: "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
+        log_sigmoid_backward(grad_output: &Tensor, self_: &Tensor, buffer: &Tensor) -> Tensor, by [grad_output, self_,
+        buffer];
+    Cpu => {
+        iterate::functional("log_sigmoid_backward", |iter| {
+            native::pointwise::activation::log_sigmoid_backward_meta(iter, grad_output, self_, buffer)?;
+            native::pointwise::activation::log_sigmoid_backward(iter, grad_output, self_, buffer)
+        })
+    },
+    Meta => iterate::functional("log_sigmoid_backward",
+        |iter| native::pointwise::activation::log_sigmoid_backward_meta(iter, grad_output, self_, buffer)),
+}
+
+operator! {
+    /// `grad_output * output * (1 - output)`, the gradient of `sigmoid` from its result.
+    SIGMOID_BACKWARD: "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
+        sigmoid_backward(grad_output: &Tensor, output: &Tensor) -> Tensor, by [grad_output, output];
+    Cpu => {
+        iterate::functional("sigmoid_backward", |iter| {
+            native::pointwise::activation::sigmoid_backward_meta(iter, grad_output, output)?;
+            native::pointwise::activation::sigmoid_backward(iter, grad_output, output)
+        })
+    },
+    Meta => iterate::functional("sigmoid_backward", |iter| native::pointwise::activation::sigmoid_backward_meta(iter,
+        grad_output, output)),
+}
+
+operator! {
+    /// `grad_output * (1 - output^2)`, the gradient of `tanh` from its result.
+    TANH_BACKWARD: "tanh_backward(Tensor grad_output, Tensor output) -> Tensor", tanh_backward(grad_output: &Tensor,
+        output: &Tensor) -> Tensor, by [grad_output, output];
+    Cpu => {
+        iterate::functional("tanh_backward", |iter| {
+            native::pointwise::activation::tanh_backward_meta(iter, grad_output, output)?;
+            native::pointwise::activation::tanh_backward(iter, grad_output, output)
+        })
+    },
+    Meta => iterate::functional("tanh_backward", |iter| native::pointwise::activation::tanh_backward_meta(iter,
+        grad_output, output)),
 }

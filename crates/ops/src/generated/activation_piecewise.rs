@@ -2,1458 +2,388 @@
 
 //! The operators whose kernels are in `native::activation_piecewise`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Generator, Result, Scalar};
-
-/// A kernel of `hardshrink`.
-pub type HardshrinkFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `hardshrink`.
-pub static HARDSHRINK: Operator<HardshrinkFn> = Operator::new(
-    "hardshrink",
-    "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardshrink_cpu as HardshrinkFn),
-        Kernel::new(DispatchKey::Meta, hardshrink_meta as HardshrinkFn),
-        observed!(HARDSHRINK: HardshrinkFn, [self_], self_, lambd),
-        boxing!(HARDSHRINK: HardshrinkFn, self_, lambd),
-    ],
-    hardshrink_boxed,
-);
-
-/// `self`, but 0 from `-lambd` to `lambd`.
-///
-/// `hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor`
-#[inline]
-pub fn hardshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = HARDSHRINK.select(self_.key_set())?;
-    kernel(keys, self_, lambd)
-}
-
-fn hardshrink_cpu(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardshrink");
-    native::pointwise::activation_piecewise::hardshrink_meta(&mut iter, self_, lambd)?;
-    native::pointwise::activation_piecewise::hardshrink(&mut iter, self_, lambd)?;
-    iter.take_result()
-}
-
-fn hardshrink_meta(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardshrink");
-    native::pointwise::activation_piecewise::hardshrink_meta(&mut iter, self_, lambd)?;
-    iter.take_result()
-}
-
-fn hardshrink_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardshrink", given, 2)?;
-    hardshrink(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardshrink.out`.
-pub type HardshrinkOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `hardshrink.out`.
-pub static HARDSHRINK_OUT: Operator<HardshrinkOutFn> = Operator::new(
-    "hardshrink.out",
-    "hardshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardshrink_out_cpu as HardshrinkOutFn),
-        Kernel::new(DispatchKey::Meta, hardshrink_out_meta as HardshrinkOutFn),
-        observed!(HARDSHRINK_OUT: HardshrinkOutFn, [self_, out], self_, lambd, out),
-        boxing!(HARDSHRINK_OUT: HardshrinkOutFn, self_, lambd, out),
-    ],
-    hardshrink_out_boxed,
-);
-
-/// `self`, but 0 from `-lambd` to `lambd`.
-///
-/// `hardshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn hardshrink_out(self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = HARDSHRINK_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, lambd, out)
-}
-
-fn hardshrink_out_cpu(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("hardshrink.out", out);
-    native::pointwise::activation_piecewise::hardshrink_meta(&mut iter, self_, lambd)?;
-    native::pointwise::activation_piecewise::hardshrink(&mut iter, self_, lambd)?;
-    iter.finish_out()
-}
-
-fn hardshrink_out_meta(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("hardshrink.out", out);
-    native::pointwise::activation_piecewise::hardshrink_meta(&mut iter, self_, lambd)?;
-    iter.finish_out()
-}
-
-fn hardshrink_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardshrink.out", given, 3)?;
-    hardshrink_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardshrink_backward`.
-pub type HardshrinkBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `hardshrink_backward`.
-pub static HARDSHRINK_BACKWARD: Operator<HardshrinkBackwardFn> = Operator::new(
-    "hardshrink_backward",
-    "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardshrink_backward_cpu as HardshrinkBackwardFn),
-        Kernel::new(DispatchKey::Meta, hardshrink_backward_meta as HardshrinkBackwardFn),
-        observed!(HARDSHRINK_BACKWARD: HardshrinkBackwardFn, [grad_out, self_], grad_out, self_, lambd),
-        boxing!(HARDSHRINK_BACKWARD: HardshrinkBackwardFn, grad_out, self_, lambd),
-    ],
-    hardshrink_backward_boxed,
-);
-
-/// `grad_out` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `hardshrink`.
-///
-/// `hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor`
-#[inline]
-pub fn hardshrink_backward(grad_out: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = HARDSHRINK_BACKWARD.select(grad_out.key_set() | self_.key_set())?;
-    kernel(keys, grad_out, self_, lambd)
-}
-
-fn hardshrink_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    self_: &Tensor,
-    lambd: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardshrink_backward");
-    native::pointwise::activation_piecewise::shrink_backward_meta(&mut iter, grad_out, self_, lambd)?;
-    native::pointwise::activation_piecewise::shrink_backward(&mut iter, grad_out, self_, lambd)?;
-    iter.take_result()
-}
-
-fn hardshrink_backward_meta(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    self_: &Tensor,
-    lambd: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardshrink_backward");
-    native::pointwise::activation_piecewise::shrink_backward_meta(&mut iter, grad_out, self_, lambd)?;
-    iter.take_result()
-}
-
-fn hardshrink_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardshrink_backward", given, 3)?;
-    hardshrink_backward(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `softshrink`.
-pub type SoftshrinkFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `softshrink`.
-pub static SOFTSHRINK: Operator<SoftshrinkFn> = Operator::new(
-    "softshrink",
-    "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, softshrink_cpu as SoftshrinkFn),
-        Kernel::new(DispatchKey::Meta, softshrink_meta as SoftshrinkFn),
-        observed!(SOFTSHRINK: SoftshrinkFn, [self_], self_, lambd),
-        boxing!(SOFTSHRINK: SoftshrinkFn, self_, lambd),
-    ],
-    softshrink_boxed,
-);
-
-/// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
-///
-/// `softshrink(Tensor self, Scalar lambd=0.5) -> Tensor`
-#[inline]
-pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SOFTSHRINK.select(self_.key_set())?;
-    kernel(keys, self_, lambd)
-}
-
-fn softshrink_cpu(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("softshrink");
-    native::pointwise::activation_piecewise::softshrink_meta(&mut iter, self_, lambd)?;
-    native::pointwise::activation_piecewise::softshrink(&mut iter, self_, lambd)?;
-    iter.take_result()
-}
-
-fn softshrink_meta(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("softshrink");
-    native::pointwise::activation_piecewise::softshrink_meta(&mut iter, self_, lambd)?;
-    iter.take_result()
-}
-
-fn softshrink_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("softshrink", given, 2)?;
-    softshrink(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `softshrink.out`.
-pub type SoftshrinkOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `softshrink.out`.
-pub static SOFTSHRINK_OUT: Operator<SoftshrinkOutFn> = Operator::new(
-    "softshrink.out",
-    "softshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, softshrink_out_cpu as SoftshrinkOutFn),
-        Kernel::new(DispatchKey::Meta, softshrink_out_meta as SoftshrinkOutFn),
-        observed!(SOFTSHRINK_OUT: SoftshrinkOutFn, [self_, out], self_, lambd, out),
-        boxing!(SOFTSHRINK_OUT: SoftshrinkOutFn, self_, lambd, out),
-    ],
-    softshrink_out_boxed,
-);
-
-/// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
-///
-/// `softshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SOFTSHRINK_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, lambd, out)
-}
-
-fn softshrink_out_cpu(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("softshrink.out", out);
-    native::pointwise::activation_piecewise::softshrink_meta(&mut iter, self_, lambd)?;
-    native::pointwise::activation_piecewise::softshrink(&mut iter, self_, lambd)?;
-    iter.finish_out()
-}
-
-fn softshrink_out_meta(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("softshrink.out", out);
-    native::pointwise::activation_piecewise::softshrink_meta(&mut iter, self_, lambd)?;
-    iter.finish_out()
-}
-
-fn softshrink_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("softshrink.out", given, 3)?;
-    softshrink_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `softshrink_backward`.
-pub type SoftshrinkBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `softshrink_backward`.
-pub static SOFTSHRINK_BACKWARD: Operator<SoftshrinkBackwardFn> = Operator::new(
-    "softshrink_backward",
-    "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, softshrink_backward_cpu as SoftshrinkBackwardFn),
-        Kernel::new(DispatchKey::Meta, softshrink_backward_meta as SoftshrinkBackwardFn),
-        observed!(SOFTSHRINK_BACKWARD: SoftshrinkBackwardFn, [grad_output, self_], grad_output, self_, lambd),
-        boxing!(SOFTSHRINK_BACKWARD: SoftshrinkBackwardFn, grad_output, self_, lambd),
-    ],
-    softshrink_backward_boxed,
-);
-
-/// `grad_output` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `softshrink`.
-///
-/// `softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor`
-#[inline]
-pub fn softshrink_backward(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SOFTSHRINK_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_, lambd)
-}
-
-fn softshrink_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    lambd: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("softshrink_backward");
-    native::pointwise::activation_piecewise::shrink_backward_meta(&mut iter, grad_output, self_, lambd)?;
-    native::pointwise::activation_piecewise::shrink_backward(&mut iter, grad_output, self_, lambd)?;
-    iter.take_result()
-}
-
-fn softshrink_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    lambd: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("softshrink_backward");
-    native::pointwise::activation_piecewise::shrink_backward_meta(&mut iter, grad_output, self_, lambd)?;
-    iter.take_result()
-}
-
-fn softshrink_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("softshrink_backward", given, 3)?;
-    softshrink_backward(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `hardsigmoid`.
-pub type HardsigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `hardsigmoid`.
-pub static HARDSIGMOID: Operator<HardsigmoidFn> = Operator::new(
-    "hardsigmoid",
-    "hardsigmoid(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardsigmoid_cpu as HardsigmoidFn),
-        Kernel::new(DispatchKey::Meta, hardsigmoid_meta as HardsigmoidFn),
-        observed!(HARDSIGMOID: HardsigmoidFn, [self_], self_),
-        boxing!(HARDSIGMOID: HardsigmoidFn, self_),
-    ],
-    hardsigmoid_boxed,
-);
-
-/// `min(max(self + 3, 0), 6) / 6`.
-///
-/// `hardsigmoid(Tensor self) -> Tensor`
-#[inline]
-pub fn hardsigmoid(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = HARDSIGMOID.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn hardsigmoid_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardsigmoid");
-    native::pointwise::activation_piecewise::hardsigmoid_meta(&mut iter, self_)?;
-    native::pointwise::activation_piecewise::hardsigmoid(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn hardsigmoid_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardsigmoid");
-    native::pointwise::activation_piecewise::hardsigmoid_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn hardsigmoid_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardsigmoid", given, 1)?;
-    hardsigmoid(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardsigmoid_`.
-pub type HardsigmoidInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `hardsigmoid_`.
-pub static HARDSIGMOID_: Operator<HardsigmoidInPlaceFn> = Operator::new(
-    "hardsigmoid_",
-    "hardsigmoid_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardsigmoid__cpu as HardsigmoidInPlaceFn),
-        Kernel::new(DispatchKey::Meta, hardsigmoid__meta as HardsigmoidInPlaceFn),
-        observed!(HARDSIGMOID_: HardsigmoidInPlaceFn, [self_], self_),
-        boxing!(HARDSIGMOID_: HardsigmoidInPlaceFn, self_),
-    ],
-    hardsigmoid__boxed,
-);
-
-/// `min(max(self + 3, 0), 6) / 6`.
-///
-/// `hardsigmoid_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn hardsigmoid_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = HARDSIGMOID_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn hardsigmoid__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("hardsigmoid_", self_);
-    native::pointwise::activation_piecewise::hardsigmoid_meta(&mut iter, self_)?;
-    native::pointwise::activation_piecewise::hardsigmoid(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn hardsigmoid__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("hardsigmoid_", self_);
-    native::pointwise::activation_piecewise::hardsigmoid_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn hardsigmoid__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardsigmoid_", given, 1)?;
-    hardsigmoid_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardsigmoid.out`.
-pub type HardsigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `hardsigmoid.out`.
-pub static HARDSIGMOID_OUT: Operator<HardsigmoidOutFn> = Operator::new(
-    "hardsigmoid.out",
-    "hardsigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardsigmoid_out_cpu as HardsigmoidOutFn),
-        Kernel::new(DispatchKey::Meta, hardsigmoid_out_meta as HardsigmoidOutFn),
-        observed!(HARDSIGMOID_OUT: HardsigmoidOutFn, [self_, out], self_, out),
-        boxing!(HARDSIGMOID_OUT: HardsigmoidOutFn, self_, out),
-    ],
-    hardsigmoid_out_boxed,
-);
-
-/// `min(max(self + 3, 0), 6) / 6`.
-///
-/// `hardsigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn hardsigmoid_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = HARDSIGMOID_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn hardsigmoid_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("hardsigmoid.out", out);
-    native::pointwise::activation_piecewise::hardsigmoid_meta(&mut iter, self_)?;
-    native::pointwise::activation_piecewise::hardsigmoid(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn hardsigmoid_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("hardsigmoid.out", out);
-    native::pointwise::activation_piecewise::hardsigmoid_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn hardsigmoid_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardsigmoid.out", given, 2)?;
-    hardsigmoid_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardsigmoid_backward`.
-pub type HardsigmoidBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `hardsigmoid_backward`.
-pub static HARDSIGMOID_BACKWARD: Operator<HardsigmoidBackwardFn> = Operator::new(
-    "hardsigmoid_backward",
-    "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardsigmoid_backward_cpu as HardsigmoidBackwardFn),
-        Kernel::new(DispatchKey::Meta, hardsigmoid_backward_meta as HardsigmoidBackwardFn),
-        observed!(HARDSIGMOID_BACKWARD: HardsigmoidBackwardFn, [grad_output, self_], grad_output, self_),
-        boxing!(HARDSIGMOID_BACKWARD: HardsigmoidBackwardFn, grad_output, self_),
-    ],
-    hardsigmoid_backward_boxed,
-);
-
-/// `grad_output / 6` where `self` is between -3 and 3, 0 elsewhere: the gradient of `hardsigmoid`.
-///
-/// `hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor`
-#[inline]
-pub fn hardsigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = HARDSIGMOID_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_)
-}
-
-fn hardsigmoid_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardsigmoid_backward");
-    native::pointwise::activation_piecewise::hardsigmoid_backward_meta(&mut iter, grad_output, self_)?;
-    native::pointwise::activation_piecewise::hardsigmoid_backward(&mut iter, grad_output, self_)?;
-    iter.take_result()
-}
-
-fn hardsigmoid_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardsigmoid_backward");
-    native::pointwise::activation_piecewise::hardsigmoid_backward_meta(&mut iter, grad_output, self_)?;
-    iter.take_result()
-}
-
-fn hardsigmoid_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardsigmoid_backward", given, 2)?;
-    hardsigmoid_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardswish`.
-pub type HardswishFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `hardswish`.
-pub static HARDSWISH: Operator<HardswishFn> = Operator::new(
-    "hardswish",
-    "hardswish(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardswish_cpu as HardswishFn),
-        Kernel::new(DispatchKey::Meta, hardswish_meta as HardswishFn),
-        observed!(HARDSWISH: HardswishFn, [self_], self_),
-        boxing!(HARDSWISH: HardswishFn, self_),
-    ],
-    hardswish_boxed,
-);
-
-/// `self * min(max(self + 3, 0), 6) / 6`.
-///
-/// `hardswish(Tensor self) -> Tensor`
-#[inline]
-pub fn hardswish(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = HARDSWISH.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn hardswish_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardswish");
-    native::pointwise::activation_piecewise::hardswish_meta(&mut iter, self_)?;
-    native::pointwise::activation_piecewise::hardswish(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn hardswish_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardswish");
-    native::pointwise::activation_piecewise::hardswish_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn hardswish_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardswish", given, 1)?;
-    hardswish(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardswish_`.
-pub type HardswishInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `hardswish_`.
-pub static HARDSWISH_: Operator<HardswishInPlaceFn> = Operator::new(
-    "hardswish_",
-    "hardswish_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardswish__cpu as HardswishInPlaceFn),
-        Kernel::new(DispatchKey::Meta, hardswish__meta as HardswishInPlaceFn),
-        observed!(HARDSWISH_: HardswishInPlaceFn, [self_], self_),
-        boxing!(HARDSWISH_: HardswishInPlaceFn, self_),
-    ],
-    hardswish__boxed,
-);
-
-/// `self * min(max(self + 3, 0), 6) / 6`.
-///
-/// `hardswish_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn hardswish_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = HARDSWISH_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn hardswish__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("hardswish_", self_);
-    native::pointwise::activation_piecewise::hardswish_meta(&mut iter, self_)?;
-    native::pointwise::activation_piecewise::hardswish(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn hardswish__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("hardswish_", self_);
-    native::pointwise::activation_piecewise::hardswish_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn hardswish__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardswish_", given, 1)?;
-    hardswish_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardswish.out`.
-pub type HardswishOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `hardswish.out`.
-pub static HARDSWISH_OUT: Operator<HardswishOutFn> = Operator::new(
-    "hardswish.out",
-    "hardswish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardswish_out_cpu as HardswishOutFn),
-        Kernel::new(DispatchKey::Meta, hardswish_out_meta as HardswishOutFn),
-        observed!(HARDSWISH_OUT: HardswishOutFn, [self_, out], self_, out),
-        boxing!(HARDSWISH_OUT: HardswishOutFn, self_, out),
-    ],
-    hardswish_out_boxed,
-);
-
-/// `self * min(max(self + 3, 0), 6) / 6`.
-///
-/// `hardswish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn hardswish_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = HARDSWISH_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn hardswish_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("hardswish.out", out);
-    native::pointwise::activation_piecewise::hardswish_meta(&mut iter, self_)?;
-    native::pointwise::activation_piecewise::hardswish(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn hardswish_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("hardswish.out", out);
-    native::pointwise::activation_piecewise::hardswish_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn hardswish_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardswish.out", given, 2)?;
-    hardswish_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hardswish_backward`.
-pub type HardswishBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `hardswish_backward`.
-pub static HARDSWISH_BACKWARD: Operator<HardswishBackwardFn> = Operator::new(
-    "hardswish_backward",
-    "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, hardswish_backward_cpu as HardswishBackwardFn),
-        Kernel::new(DispatchKey::Meta, hardswish_backward_meta as HardswishBackwardFn),
-        observed!(HARDSWISH_BACKWARD: HardswishBackwardFn, [grad_output, self_], grad_output, self_),
-        boxing!(HARDSWISH_BACKWARD: HardswishBackwardFn, grad_output, self_),
-    ],
-    hardswish_backward_boxed,
-);
-
-/// The gradient of `hardswish`.
-///
-/// `hardswish_backward(Tensor grad_output, Tensor self) -> Tensor`
-#[inline]
-pub fn hardswish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = HARDSWISH_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_)
-}
-
-fn hardswish_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardswish_backward");
-    native::pointwise::activation_piecewise::hardswish_backward_meta(&mut iter, grad_output, self_)?;
-    native::pointwise::activation_piecewise::hardswish_backward(&mut iter, grad_output, self_)?;
-    iter.take_result()
-}
-
-fn hardswish_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hardswish_backward");
-    native::pointwise::activation_piecewise::hardswish_backward_meta(&mut iter, grad_output, self_)?;
-    iter.take_result()
-}
-
-fn hardswish_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hardswish_backward", given, 2)?;
-    hardswish_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `celu`.
-pub type CeluFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `celu`.
-pub static CELU: Operator<CeluFn> = Operator::new(
-    "celu",
-    "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, celu_composite as CeluFn),
-        observed!(CELU: CeluFn, [self_], self_, alpha),
-        boxing!(CELU: CeluFn, self_, alpha),
-    ],
-    celu_boxed,
-);
-
-/// `max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`.
-///
-/// `celu(Tensor self, Scalar alpha=1.0) -> Tensor`
-#[inline]
-pub fn celu(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = CELU.select(self_.key_set())?;
-    kernel(keys, self_, alpha)
-}
-
-fn celu_composite(_keys: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    native::pointwise::activation_piecewise::celu(self_, alpha)
-}
-
-fn celu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("celu", given, 2)?;
-    celu(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `celu.out`.
-pub type CeluOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `celu.out`.
-pub static CELU_OUT: Operator<CeluOutFn> = Operator::new(
-    "celu.out",
-    "celu.out(Tensor self, Scalar alpha=1.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, celu_out_composite as CeluOutFn),
-        observed!(CELU_OUT: CeluOutFn, [self_, out], self_, alpha, out),
-        boxing!(CELU_OUT: CeluOutFn, self_, alpha, out),
-    ],
-    celu_out_boxed,
-);
-
-/// `max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`.
-///
-/// `celu.out(Tensor self, Scalar alpha=1.0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn celu_out(self_: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CELU_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, alpha, out)
-}
-
-fn celu_out_composite(_keys: DispatchKeySet, self_: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    let result = native::pointwise::activation_piecewise::celu(self_, alpha)?;
-    copy_to_out(&result, out)
-}
-
-fn celu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("celu.out", given, 3)?;
-    celu_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `celu_`.
-pub type CeluInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `celu_`.
-pub static CELU_: Operator<CeluInPlaceFn> = Operator::new(
-    "celu_",
-    "celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, celu__composite as CeluInPlaceFn),
-        observed!(CELU_: CeluInPlaceFn, [self_], self_, alpha),
-        boxing!(CELU_: CeluInPlaceFn, self_, alpha),
-    ],
-    celu__boxed,
-);
-
-/// `celu` in place.
-///
-/// `celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)`
-#[inline]
-pub fn celu_(self_: &Tensor, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = CELU_.select(self_.key_set())?;
-    kernel(keys, self_, alpha)
-}
-
-fn celu__composite(_keys: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<()> {
-    native::pointwise::activation_piecewise::celu_(self_, alpha)
-}
-
-fn celu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("celu_", given, 2)?;
-    celu_(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `selu`.
-pub type SeluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `selu`.
-pub static SELU: Operator<SeluFn> = Operator::new(
-    "selu",
-    "selu(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, selu_composite as SeluFn),
-        observed!(SELU: SeluFn, [self_], self_),
-        boxing!(SELU: SeluFn, self_),
-    ],
-    selu_boxed,
-);
-
-/// `s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which preserve mean and variance.
-///
-/// `selu(Tensor self) -> Tensor`
-#[inline]
-pub fn selu(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SELU.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn selu_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::pointwise::activation_piecewise::selu(self_)
-}
-
-fn selu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("selu", given, 1)?;
-    selu(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `selu_`.
-pub type SeluInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `selu_`.
-pub static SELU_: Operator<SeluInPlaceFn> = Operator::new(
-    "selu_",
-    "selu_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, selu__composite as SeluInPlaceFn),
-        observed!(SELU_: SeluInPlaceFn, [self_], self_),
-        boxing!(SELU_: SeluInPlaceFn, self_),
-    ],
-    selu__boxed,
-);
-
-/// `selu` in place.
-///
-/// `selu_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn selu_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SELU_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn selu__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::pointwise::activation_piecewise::selu_(self_)
-}
-
-fn selu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("selu_", given, 1)?;
-    selu_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `relu6`.
-pub type Relu6Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `relu6`.
-pub static RELU6: Operator<Relu6Fn> = Operator::new(
-    "relu6",
-    "relu6(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, relu6_composite as Relu6Fn),
-        observed!(RELU6: Relu6Fn, [self_], self_),
-        boxing!(RELU6: Relu6Fn, self_),
-    ],
-    relu6_boxed,
-);
-
-/// `min(max(self, 0), 6)`.
-///
-/// `relu6(Tensor self) -> Tensor`
-#[inline]
-pub fn relu6(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RELU6.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn relu6_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::pointwise::activation_piecewise::relu6(self_)
-}
-
-fn relu6_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu6", given, 1)?;
-    relu6(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `relu6_`.
-pub type Relu6InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `relu6_`.
-pub static RELU6_: Operator<Relu6InPlaceFn> = Operator::new(
-    "relu6_",
-    "relu6_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, relu6__composite as Relu6InPlaceFn),
-        observed!(RELU6_: Relu6InPlaceFn, [self_], self_),
-        boxing!(RELU6_: Relu6InPlaceFn, self_),
-    ],
-    relu6__boxed,
-);
-
-/// `self = min(max(self, 0), 6)`.
-///
-/// `relu6_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn relu6_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = RELU6_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn relu6__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::pointwise::activation_piecewise::relu6_(self_)
-}
-
-fn relu6__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu6_", given, 1)?;
-    relu6_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `glu`.
-pub type GluFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `glu`.
-pub static GLU: Operator<GluFn> = Operator::new(
-    "glu",
-    "glu(Tensor self, int dim=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, glu_kernel as GluFn),
-        Kernel::new(DispatchKey::Meta, glu_kernel as GluFn),
-        observed!(GLU: GluFn, [self_], self_, dim),
-        boxing!(GLU: GluFn, self_, dim),
-    ],
-    glu_boxed,
-);
-
-/// `a * sigmoid(b)`, where a and b are the halves of `self` along `dim`.
-///
-/// `glu(Tensor self, int dim=-1) -> Tensor`
-#[inline]
-pub fn glu(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = GLU.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn glu_kernel(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    if self_.was_resized() {
-        return glu_kernel(_keys, &self_.snapshot(), dim);
-    }
-    native::pointwise::activation_piecewise::glu(self_, dim)
-}
-
-fn glu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("glu", given, 2)?;
-    glu(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `glu.out`.
-pub type GluOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `glu.out`.
-pub static GLU_OUT: Operator<GluOutFn> = Operator::new(
-    "glu.out",
-    "glu.out(Tensor self, int dim=-1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, glu_out_kernel as GluOutFn),
-        Kernel::new(DispatchKey::Meta, glu_out_kernel as GluOutFn),
-        observed!(GLU_OUT: GluOutFn, [self_, out], self_, dim, out),
-        boxing!(GLU_OUT: GluOutFn, self_, dim, out),
-    ],
-    glu_out_boxed,
-);
-
-/// `a * sigmoid(b)`, where a and b are the halves of `self` along `dim`.
-///
-/// `glu.out(Tensor self, int dim=-1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn glu_out(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = GLU_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, out)
-}
-
-fn glu_out_kernel(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return glu_out_kernel(_keys, &self_.snapshot(), dim, out);
-    }
-    let result = native::pointwise::activation_piecewise::glu(self_, dim)?;
-    copy_to_out(&result, out)
-}
-
-fn glu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("glu.out", given, 3)?;
-    glu_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `glu_backward`.
-pub type GluBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `glu_backward`.
-pub static GLU_BACKWARD: Operator<GluBackwardFn> = Operator::new(
-    "glu_backward",
-    "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, glu_backward_composite as GluBackwardFn),
-        observed!(GLU_BACKWARD: GluBackwardFn, [grad_output, self_], grad_output, self_, dim),
-        boxing!(GLU_BACKWARD: GluBackwardFn, grad_output, self_, dim),
-    ],
-    glu_backward_boxed,
-);
-
-/// The gradient of `glu`.
-///
-/// `glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor`
-#[inline]
-pub fn glu_backward(grad_output: &Tensor, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = GLU_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_, dim)
-}
-
-fn glu_backward_composite(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    dim: i64,
-) -> Result<Tensor> {
-    native::pointwise::activation_piecewise::glu_backward(grad_output, self_, dim)
-}
-
-fn glu_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("glu_backward", given, 3)?;
-    glu_backward(arguments.tensor()?, arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `prelu`.
-pub type PreluFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `prelu`.
-pub static PRELU: Operator<PreluFn> = Operator::new(
-    "prelu",
-    "prelu(Tensor self, Tensor weight) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, prelu_composite as PreluFn),
-        observed!(PRELU: PreluFn, [self_, weight], self_, weight),
-        boxing!(PRELU: PreluFn, self_, weight),
-    ],
-    prelu_boxed,
-);
-
-/// `self` above 0, `weight * self` elsewhere, with the weight of its channel.
-///
-/// `prelu(Tensor self, Tensor weight) -> Tensor`
-#[inline]
-pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = PRELU.select(self_.key_set() | weight.key_set())?;
-    kernel(keys, self_, weight)
-}
-
-fn prelu_composite(_keys: DispatchKeySet, self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    native::pointwise::activation_piecewise::prelu(self_, weight)
-}
-
-fn prelu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("prelu", given, 2)?;
-    prelu(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `prelu.out`.
-pub type PreluOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `prelu.out`.
-pub static PRELU_OUT: Operator<PreluOutFn> = Operator::new(
-    "prelu.out",
-    "prelu.out(Tensor self, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, prelu_out_composite as PreluOutFn),
-        observed!(PRELU_OUT: PreluOutFn, [self_, weight, out], self_, weight, out),
-        boxing!(PRELU_OUT: PreluOutFn, self_, weight, out),
-    ],
-    prelu_out_boxed,
-);
-
-/// `self` above 0, `weight * self` elsewhere, with the weight of its channel.
-///
-/// `prelu.out(Tensor self, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn prelu_out(self_: &Tensor, weight: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = PRELU_OUT.select(self_.key_set() | weight.key_set() | out.key_set())?;
-    kernel(keys, self_, weight, out)
-}
-
-fn prelu_out_composite(_keys: DispatchKeySet, self_: &Tensor, weight: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::pointwise::activation_piecewise::prelu(self_, weight)?;
-    copy_to_out(&result, out)
-}
-
-fn prelu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("prelu.out", given, 3)?;
-    prelu_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_prelu_kernel`.
-pub type _PreluKernelFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `_prelu_kernel`.
-pub static _PRELU_KERNEL: Operator<_PreluKernelFn> = Operator::new(
-    "_prelu_kernel",
-    "_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _prelu_kernel_cpu as _PreluKernelFn),
-        Kernel::new(DispatchKey::Meta, _prelu_kernel_meta as _PreluKernelFn),
-        observed!(_PRELU_KERNEL: _PreluKernelFn, [self_, weight], self_, weight),
-        boxing!(_PRELU_KERNEL: _PreluKernelFn, self_, weight),
-    ],
-    _prelu_kernel_boxed,
-);
-
-/// `self` above 0, `weight * self` elsewhere.
-///
-/// `_prelu_kernel(Tensor self, Tensor weight) -> Tensor`
-#[inline]
-pub fn _prelu_kernel(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = _PRELU_KERNEL.select(self_.key_set() | weight.key_set())?;
-    kernel(keys, self_, weight)
-}
-
-fn _prelu_kernel_cpu(_keys: DispatchKeySet, self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("_prelu_kernel");
-    native::pointwise::activation_piecewise::prelu_kernel_meta(&mut iter, self_, weight)?;
-    native::pointwise::activation_piecewise::prelu_kernel(&mut iter, self_, weight)?;
-    iter.take_result()
-}
-
-fn _prelu_kernel_meta(_keys: DispatchKeySet, self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("_prelu_kernel");
-    native::pointwise::activation_piecewise::prelu_kernel_meta(&mut iter, self_, weight)?;
-    iter.take_result()
-}
-
-fn _prelu_kernel_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_prelu_kernel", given, 2)?;
-    _prelu_kernel(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_prelu_kernel_backward`.
-pub type _PreluKernelBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<(Tensor, Tensor)>;
-
-/// The operator `_prelu_kernel_backward`.
-pub static _PRELU_KERNEL_BACKWARD: Operator<_PreluKernelBackwardFn> = Operator::new(
-    "_prelu_kernel_backward",
-    "_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _prelu_kernel_backward_cpu as _PreluKernelBackwardFn),
-        Kernel::new(DispatchKey::Meta, _prelu_kernel_backward_meta as _PreluKernelBackwardFn),
-        observed!(_PRELU_KERNEL_BACKWARD: _PreluKernelBackwardFn, [grad_output, self_, weight], grad_output, self_, weight),
-        boxing!(_PRELU_KERNEL_BACKWARD: _PreluKernelBackwardFn, grad_output, self_, weight),
-    ],
-    _prelu_kernel_backward_boxed,
-);
-
-/// The gradients of `_prelu_kernel`.
-///
-/// `_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)`
-#[inline]
-pub fn _prelu_kernel_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    weight: &Tensor,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) =
-        _PRELU_KERNEL_BACKWARD.select(grad_output.key_set() | self_.key_set() | weight.key_set())?;
-    kernel(keys, grad_output, self_, weight)
-}
-
-fn _prelu_kernel_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    weight: &Tensor,
-) -> Result<(Tensor, Tensor)> {
-    if grad_output.was_resized() || self_.was_resized() || weight.was_resized() {
-        return _prelu_kernel_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &weight.snapshot(),
-        );
-    }
-    native::pointwise::activation_piecewise::prelu_kernel_backward(grad_output, self_, weight)
-}
-
-fn _prelu_kernel_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    weight: &Tensor,
-) -> Result<(Tensor, Tensor)> {
-    if grad_output.was_resized() || self_.was_resized() || weight.was_resized() {
-        return _prelu_kernel_backward_meta(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &weight.snapshot(),
-        );
-    }
-    ensure_same_device("_prelu_kernel_backward", &[grad_output, self_, weight])?;
-    native::pointwise::activation_piecewise::prelu_kernel_backward(grad_output, self_, weight)
-}
-
-fn _prelu_kernel_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_prelu_kernel_backward", given, 3)?;
-    _prelu_kernel_backward(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `rrelu_with_noise`.
-pub type RreluWithNoiseFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Scalar, Scalar, bool, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `rrelu_with_noise`.
-pub static RRELU_WITH_NOISE: Operator<RreluWithNoiseFn> = Operator::new(
-    "rrelu_with_noise",
-    "rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu_with_noise_composite as RreluWithNoiseFn),
-        observed!(RRELU_WITH_NOISE: RreluWithNoiseFn, [self_, noise], self_, noise, lower, upper, training, generator),
-        boxing!(RRELU_WITH_NOISE: RreluWithNoiseFn, self_, noise, lower, upper, training, generator),
-    ],
-    rrelu_with_noise_boxed,
-);
-
-/// `leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, which is written to `noise`, and with `(lower + upper) / 2` otherwise.
-///
-/// `rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn rrelu_with_noise(
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RRELU_WITH_NOISE.select(self_.key_set() | noise.key_set())?;
-    kernel(keys, self_, noise, lower, upper, training, generator)
-}
-
-fn rrelu_with_noise_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    native::pointwise::activation_piecewise::rrelu_with_noise(self_, noise, lower, upper, training, generator)
-}
-
-fn rrelu_with_noise_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rrelu_with_noise", given, 6)?;
-    rrelu_with_noise(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.bool()?,
-        arguments.optional_generator()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `rrelu_with_noise_`.
-pub type RreluWithNoiseInPlaceFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Scalar, Scalar, bool, Option<&Generator>) -> Result<()>;
-
-/// The operator `rrelu_with_noise_`.
-pub static RRELU_WITH_NOISE_: Operator<RreluWithNoiseInPlaceFn> = Operator::new(
-    "rrelu_with_noise_",
-    "rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            rrelu_with_noise__composite as RreluWithNoiseInPlaceFn,
-        ),
-        observed!(RRELU_WITH_NOISE_: RreluWithNoiseInPlaceFn, [self_, noise], self_, noise, lower, upper, training, generator),
-        boxing!(RRELU_WITH_NOISE_: RreluWithNoiseInPlaceFn, self_, noise, lower, upper, training, generator),
-    ],
-    rrelu_with_noise__boxed,
-);
-
-/// `rrelu_with_noise` in place.
-///
-/// `rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn rrelu_with_noise_(
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    let (keys, kernel) = RRELU_WITH_NOISE_.select(self_.key_set() | noise.key_set())?;
-    kernel(keys, self_, noise, lower, upper, training, generator)
-}
-
-fn rrelu_with_noise__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    native::pointwise::activation_piecewise::rrelu_with_noise_(
-        self_, noise, lower, upper, training, generator,
-    )
-}
-
-fn rrelu_with_noise__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rrelu_with_noise_", given, 6)?;
-    rrelu_with_noise_(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.bool()?,
-        arguments.optional_generator()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `rrelu_with_noise_backward`.
-pub type RreluWithNoiseBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar, bool, bool) -> Result<Tensor>;
-
-/// The operator `rrelu_with_noise_backward`.
-pub static RRELU_WITH_NOISE_BACKWARD: Operator<RreluWithNoiseBackwardFn> = Operator::new(
-    "rrelu_with_noise_backward",
-    "rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            rrelu_with_noise_backward_composite as RreluWithNoiseBackwardFn,
-        ),
-        observed!(RRELU_WITH_NOISE_BACKWARD: RreluWithNoiseBackwardFn, [grad_output, self_, noise], grad_output, self_, noise, lower, upper, training, self_is_result),
-        boxing!(RRELU_WITH_NOISE_BACKWARD: RreluWithNoiseBackwardFn, grad_output, self_, noise, lower, upper, training, self_is_result),
-    ],
-    rrelu_with_noise_backward_boxed,
-);
-
-/// The gradient of `rrelu_with_noise`.
-///
-/// `rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor`
-#[inline]
-pub fn rrelu_with_noise_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        RRELU_WITH_NOISE_BACKWARD.select(grad_output.key_set() | self_.key_set() | noise.key_set())?;
-    kernel(keys, grad_output, self_, noise, lower, upper, training, self_is_result)
-}
-
-fn rrelu_with_noise_backward_composite(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    native::pointwise::activation_piecewise::rrelu_with_noise_backward(
-        grad_output,
-        self_,
-        noise,
-        lower,
-        upper,
-        training,
-        self_is_result,
-    )
-}
-
-fn rrelu_with_noise_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rrelu_with_noise_backward", given, 7)?;
-    rrelu_with_noise_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.bool()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `rrelu`.
-pub type RreluFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, bool, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `rrelu`.
-pub static RRELU: Operator<RreluFn> = Operator::new(
-    "rrelu",
-    "rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu_composite as RreluFn),
-        observed!(RRELU: RreluFn, [self_], self_, lower, upper, training, generator),
-        boxing!(RRELU: RreluFn, self_, lower, upper, training, generator),
-    ],
-    rrelu_boxed,
-);
-
-/// `leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, and with `(lower + upper) / 2` otherwise.
-///
-/// `rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn rrelu(
-    self_: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RRELU.select(self_.key_set())?;
-    kernel(keys, self_, lower, upper, training, generator)
-}
-
-fn rrelu_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    native::pointwise::activation_piecewise::rrelu(self_, lower, upper, training, generator)
-}
-
-fn rrelu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rrelu", given, 5)?;
-    rrelu(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.bool()?,
-        arguments.optional_generator()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `rrelu_`.
-pub type RreluInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, bool, Option<&Generator>) -> Result<()>;
-
-/// The operator `rrelu_`.
-pub static RRELU_: Operator<RreluInPlaceFn> = Operator::new(
-    "rrelu_",
-    "rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu__composite as RreluInPlaceFn),
-        observed!(RRELU_: RreluInPlaceFn, [self_], self_, lower, upper, training, generator),
-        boxing!(RRELU_: RreluInPlaceFn, self_, lower, upper, training, generator),
-    ],
-    rrelu__boxed,
-);
-
-/// `rrelu` in place.
-///
-/// `rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn rrelu_(
-    self_: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    let (keys, kernel) = RRELU_.select(self_.key_set())?;
-    kernel(keys, self_, lower, upper, training, generator)
-}
-
-fn rrelu__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    native::pointwise::activation_piecewise::rrelu_(self_, lower, upper, training, generator)
-}
-
-fn rrelu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rrelu_", given, 5)?;
-    rrelu_(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.bool()?,
-        arguments.optional_generator()?,
-    )
-    .map(IntoValues::into_values)
+use flambeau_core::{Generator, Scalar};
+
+operator! {
+    /// `self`, but 0 from `-lambd` to `lambd`.
+    HARDSHRINK: "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", hardshrink(self_: &Tensor,
+        lambd: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("hardshrink", |iter| {
+            native::pointwise::activation_piecewise::hardshrink_meta(iter, self_, lambd)?;
+            native::pointwise::activation_piecewise::hardshrink(iter, self_, lambd)
+        })
+    },
+    Meta => iterate::functional("hardshrink", |iter| native::pointwise::activation_piecewise::hardshrink_meta(iter,
+        self_, lambd)),
+}
+
+operator! {
+    /// `self`, but 0 from `-lambd` to `lambd`.
+    HARDSHRINK_OUT: "hardshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
+        hardshrink_out(self_: &Tensor, lambd: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("hardshrink.out", out, |iter| {
+            native::pointwise::activation_piecewise::hardshrink_meta(iter, self_, lambd)?;
+            native::pointwise::activation_piecewise::hardshrink(iter, self_, lambd)
+        })
+    },
+    Meta => iterate::out("hardshrink.out", out, |iter| native::pointwise::activation_piecewise::hardshrink_meta(iter,
+        self_, lambd)),
+}
+
+operator! {
+    /// `grad_out` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `hardshrink`.
+    HARDSHRINK_BACKWARD: "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
+        hardshrink_backward(grad_out: &Tensor, self_: &Tensor, lambd: Scalar) -> Tensor, by [grad_out, self_];
+    Cpu => {
+        iterate::functional("hardshrink_backward", |iter| {
+            native::pointwise::activation_piecewise::shrink_backward_meta(iter, grad_out, self_, lambd)?;
+            native::pointwise::activation_piecewise::shrink_backward(iter, grad_out, self_, lambd)
+        })
+    },
+    Meta => iterate::functional("hardshrink_backward",
+        |iter| native::pointwise::activation_piecewise::shrink_backward_meta(iter, grad_out, self_, lambd)),
+}
+
+operator! {
+    /// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
+    SOFTSHRINK: "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", softshrink(self_: &Tensor,
+        lambd: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("softshrink", |iter| {
+            native::pointwise::activation_piecewise::softshrink_meta(iter, self_, lambd)?;
+            native::pointwise::activation_piecewise::softshrink(iter, self_, lambd)
+        })
+    },
+    Meta => iterate::functional("softshrink", |iter| native::pointwise::activation_piecewise::softshrink_meta(iter,
+        self_, lambd)),
+}
+
+operator! {
+    /// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
+    SOFTSHRINK_OUT: "softshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
+        softshrink_out(self_: &Tensor, lambd: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("softshrink.out", out, |iter| {
+            native::pointwise::activation_piecewise::softshrink_meta(iter, self_, lambd)?;
+            native::pointwise::activation_piecewise::softshrink(iter, self_, lambd)
+        })
+    },
+    Meta => iterate::out("softshrink.out", out, |iter| native::pointwise::activation_piecewise::softshrink_meta(iter,
+        self_, lambd)),
+}
+
+operator! {
+    /// `grad_output` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `softshrink`.
+    SOFTSHRINK_BACKWARD: "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
+        softshrink_backward(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Tensor, by [grad_output, self_];
+    Cpu => {
+        iterate::functional("softshrink_backward", |iter| {
+            native::pointwise::activation_piecewise::shrink_backward_meta(iter, grad_output, self_, lambd)?;
+            native::pointwise::activation_piecewise::shrink_backward(iter, grad_output, self_, lambd)
+        })
+    },
+    Meta => iterate::functional("softshrink_backward",
+        |iter| native::pointwise::activation_piecewise::shrink_backward_meta(iter, grad_output, self_, lambd)),
+}
+
+operator! {
+    /// `min(max(self + 3, 0), 6) / 6`.
+    HARDSIGMOID: "hardsigmoid(Tensor self) -> Tensor", hardsigmoid(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("hardsigmoid", |iter| {
+            native::pointwise::activation_piecewise::hardsigmoid_meta(iter, self_)?;
+            native::pointwise::activation_piecewise::hardsigmoid(iter, self_)
+        })
+    },
+    Meta => iterate::functional("hardsigmoid", |iter| native::pointwise::activation_piecewise::hardsigmoid_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `min(max(self + 3, 0), 6) / 6`.
+    HARDSIGMOID_: "hardsigmoid_(Tensor(a!) self) -> Tensor(a!)", hardsigmoid_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("hardsigmoid_", self_, |iter| {
+            native::pointwise::activation_piecewise::hardsigmoid_meta(iter, self_)?;
+            native::pointwise::activation_piecewise::hardsigmoid(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("hardsigmoid_", self_,
+        |iter| native::pointwise::activation_piecewise::hardsigmoid_meta(iter, self_)),
+}
+
+operator! {
+    /// `min(max(self + 3, 0), 6) / 6`.
+    HARDSIGMOID_OUT: "hardsigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", hardsigmoid_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("hardsigmoid.out", out, |iter| {
+            native::pointwise::activation_piecewise::hardsigmoid_meta(iter, self_)?;
+            native::pointwise::activation_piecewise::hardsigmoid(iter, self_)
+        })
+    },
+    Meta => iterate::out("hardsigmoid.out", out,
+        |iter| native::pointwise::activation_piecewise::hardsigmoid_meta(iter, self_)),
+}
+
+operator! {
+    /// `grad_output / 6` where `self` is between -3 and 3, 0 elsewhere: the gradient of `hardsigmoid`.
+    HARDSIGMOID_BACKWARD: "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
+        hardsigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Tensor, by [grad_output, self_];
+    Cpu => {
+        iterate::functional("hardsigmoid_backward", |iter| {
+            native::pointwise::activation_piecewise::hardsigmoid_backward_meta(iter, grad_output, self_)?;
+            native::pointwise::activation_piecewise::hardsigmoid_backward(iter, grad_output, self_)
+        })
+    },
+    Meta => iterate::functional("hardsigmoid_backward",
+        |iter| native::pointwise::activation_piecewise::hardsigmoid_backward_meta(iter, grad_output, self_)),
+}
+
+operator! {
+    /// `self * min(max(self + 3, 0), 6) / 6`.
+    HARDSWISH: "hardswish(Tensor self) -> Tensor", hardswish(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("hardswish", |iter| {
+            native::pointwise::activation_piecewise::hardswish_meta(iter, self_)?;
+            native::pointwise::activation_piecewise::hardswish(iter, self_)
+        })
+    },
+    Meta => iterate::functional("hardswish", |iter| native::pointwise::activation_piecewise::hardswish_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `self * min(max(self + 3, 0), 6) / 6`.
+    HARDSWISH_: "hardswish_(Tensor(a!) self) -> Tensor(a!)", hardswish_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("hardswish_", self_, |iter| {
+            native::pointwise::activation_piecewise::hardswish_meta(iter, self_)?;
+            native::pointwise::activation_piecewise::hardswish(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("hardswish_", self_,
+        |iter| native::pointwise::activation_piecewise::hardswish_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * min(max(self + 3, 0), 6) / 6`.
+    HARDSWISH_OUT: "hardswish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", hardswish_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("hardswish.out", out, |iter| {
+            native::pointwise::activation_piecewise::hardswish_meta(iter, self_)?;
+            native::pointwise::activation_piecewise::hardswish(iter, self_)
+        })
+    },
+    Meta => iterate::out("hardswish.out", out, |iter| native::pointwise::activation_piecewise::hardswish_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// The gradient of `hardswish`.
+    HARDSWISH_BACKWARD: "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
+        hardswish_backward(grad_output: &Tensor, self_: &Tensor) -> Tensor, by [grad_output, self_];
+    Cpu => {
+        iterate::functional("hardswish_backward", |iter| {
+            native::pointwise::activation_piecewise::hardswish_backward_meta(iter, grad_output, self_)?;
+            native::pointwise::activation_piecewise::hardswish_backward(iter, grad_output, self_)
+        })
+    },
+    Meta => iterate::functional("hardswish_backward",
+        |iter| native::pointwise::activation_piecewise::hardswish_backward_meta(iter, grad_output, self_)),
+}
+
+operator! {
+    /// `max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`.
+    CELU: "celu(Tensor self, Scalar alpha=1.0) -> Tensor", celu(self_: &Tensor, alpha: Scalar) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::celu(self_, alpha),
+}
+
+operator! {
+    /// `max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`.
+    CELU_OUT: "celu.out(Tensor self, Scalar alpha=1.0, *, Tensor(a!) out) -> Tensor(a!)", celu_out(self_: &Tensor,
+        alpha: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::pointwise::activation_piecewise::celu(self_, alpha)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `celu` in place.
+    CELU_: "celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)", celu_(self_: &Tensor, alpha: Scalar) -> (),
+        by [self_];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::celu_(self_, alpha),
+}
+
+operator! {
+    /// `s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which preserve mean and variance.
+    SELU: "selu(Tensor self) -> Tensor", selu(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::selu(self_),
+}
+
+operator! {
+    /// `selu` in place.
+    SELU_: "selu_(Tensor(a!) self) -> Tensor(a!)", selu_(self_: &Tensor) -> (), by [self_];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::selu_(self_),
+}
+
+operator! {
+    /// `min(max(self, 0), 6)`.
+    RELU6: "relu6(Tensor self) -> Tensor", relu6(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::relu6(self_),
+}
+
+operator! {
+    /// `self = min(max(self, 0), 6)`.
+    RELU6_: "relu6_(Tensor(a!) self) -> Tensor(a!)", relu6_(self_: &Tensor) -> (), by [self_];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::relu6_(self_),
+}
+
+operator! {
+    /// `a * sigmoid(b)`, where a and b are the halves of `self` along `dim`.
+    GLU: "glu(Tensor self, int dim=-1) -> Tensor", glu(self_: &Tensor, dim: i64) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim);
+        }
+        native::pointwise::activation_piecewise::glu(self_, dim)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim);
+        }
+        native::pointwise::activation_piecewise::glu(self_, dim)
+    },
+}
+
+operator! {
+    /// `a * sigmoid(b)`, where a and b are the halves of `self` along `dim`.
+    GLU_OUT: "glu.out(Tensor self, int dim=-1, *, Tensor(a!) out) -> Tensor(a!)", glu_out(self_: &Tensor, dim: i64,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, out);
+        }
+        let result = native::pointwise::activation_piecewise::glu(self_, dim)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, out);
+        }
+        let result = native::pointwise::activation_piecewise::glu(self_, dim)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The gradient of `glu`.
+    GLU_BACKWARD: "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
+        glu_backward(grad_output: &Tensor, self_: &Tensor, dim: i64) -> Tensor, by [grad_output, self_];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::glu_backward(grad_output, self_, dim),
+}
+
+operator! {
+    /// `self` above 0, `weight * self` elsewhere, with the weight of its channel.
+    PRELU: "prelu(Tensor self, Tensor weight) -> Tensor", prelu(self_: &Tensor, weight: &Tensor) -> Tensor, by [self_,
+        weight];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::prelu(self_, weight),
+}
+
+operator! {
+    /// `self` above 0, `weight * self` elsewhere, with the weight of its channel.
+    PRELU_OUT: "prelu.out(Tensor self, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)", prelu_out(self_: &Tensor,
+        weight: &Tensor, out: &Tensor) -> (), by [self_, weight, out];
+    CompositeImplicitAutograd => {
+        let result = native::pointwise::activation_piecewise::prelu(self_, weight)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self` above 0, `weight * self` elsewhere.
+    _PRELU_KERNEL: "_prelu_kernel(Tensor self, Tensor weight) -> Tensor", _prelu_kernel(self_: &Tensor,
+        weight: &Tensor) -> Tensor, by [self_, weight];
+    Cpu => {
+        iterate::functional("_prelu_kernel", |iter| {
+            native::pointwise::activation_piecewise::prelu_kernel_meta(iter, self_, weight)?;
+            native::pointwise::activation_piecewise::prelu_kernel(iter, self_, weight)
+        })
+    },
+    Meta => iterate::functional("_prelu_kernel",
+        |iter| native::pointwise::activation_piecewise::prelu_kernel_meta(iter, self_, weight)),
+}
+
+operator! {
+    /// The gradients of `_prelu_kernel`.
+    _PRELU_KERNEL_BACKWARD: "_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
+        _prelu_kernel_backward(grad_output: &Tensor, self_: &Tensor, weight: &Tensor) -> (Tensor, Tensor),
+        by [grad_output, self_, weight];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &weight.snapshot());
+        }
+        native::pointwise::activation_piecewise::prelu_kernel_backward(grad_output, self_, weight)
+    },
+    Meta => {
+        if grad_output.was_resized() || self_.was_resized() || weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &weight.snapshot());
+        }
+        ensure_same_device("_prelu_kernel_backward", &[grad_output, self_, weight])?;
+        native::pointwise::activation_piecewise::prelu_kernel_backward(grad_output, self_, weight)
+    },
+}
+
+operator! {
+    /// `leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, which is written to `noise`, and with `(lower + upper) / 2` otherwise.
+    RRELU_WITH_NOISE: "rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
+        rrelu_with_noise(self_: &Tensor, noise: &Tensor, lower: Scalar, upper: Scalar, training: bool,
+        generator: Option<&Generator>) -> Tensor, by [self_, noise];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::rrelu_with_noise(self_, noise, lower, upper,
+        training, generator),
+}
+
+operator! {
+    /// `rrelu_with_noise` in place.
+    RRELU_WITH_NOISE_: "rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)",
+        rrelu_with_noise_(self_: &Tensor, noise: &Tensor, lower: Scalar, upper: Scalar, training: bool,
+        generator: Option<&Generator>) -> (), by [self_, noise];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::rrelu_with_noise_(self_, noise, lower,
+        upper, training, generator),
+}
+
+operator! {
+    /// The gradient of `rrelu_with_noise`.
+    RRELU_WITH_NOISE_BACKWARD: "rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor",
+        rrelu_with_noise_backward(grad_output: &Tensor, self_: &Tensor, noise: &Tensor, lower: Scalar, upper: Scalar,
+        training: bool, self_is_result: bool) -> Tensor, by [grad_output, self_, noise];
+    CompositeExplicitAutograd => native::pointwise::activation_piecewise::rrelu_with_noise_backward(grad_output,
+        self_, noise, lower, upper, training, self_is_result),
+}
+
+operator! {
+    /// `leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, and with `(lower + upper) / 2` otherwise.
+    RRELU: "rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
+        rrelu(self_: &Tensor, lower: Scalar, upper: Scalar, training: bool, generator: Option<&Generator>) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::rrelu(self_, lower, upper, training,
+        generator),
+}
+
+operator! {
+    /// `rrelu` in place.
+    RRELU_: "rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)",
+        rrelu_(self_: &Tensor, lower: Scalar, upper: Scalar, training: bool, generator: Option<&Generator>) -> (),
+        by [self_];
+    CompositeImplicitAutograd => native::pointwise::activation_piecewise::rrelu_(self_, lower, upper, training,
+        generator),
 }

@@ -2,1360 +2,221 @@
 
 //! The operators whose kernels are in `native::arange_linspace`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
-    observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Device, Layout, Result, Scalar, ScalarType};
+use flambeau_core::{Device, Layout, Scalar, ScalarType};
 
-/// A kernel of `arange`.
-pub type ArangeFn = fn(
-    DispatchKeySet,
-    Scalar,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `arange`.
-pub static ARANGE: Operator<ArangeFn> = Operator::new(
-    "arange",
-    "arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_composite as ArangeFn),
-        observed!(ARANGE: ArangeFn, [], end, dtype, layout, device, pin_memory),
-        boxing!(ARANGE: ArangeFn, end, dtype, layout, device, pin_memory),
-    ],
-    arange_boxed,
-);
-
-/// The integers from 0 to below `end`.
-///
-/// `arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn arange(
-    end: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = ARANGE.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, end, dtype, layout, device, pin_memory)
+operator! {
+    /// The integers from 0 to below `end`.
+    ARANGE: "arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        arange(end: Scalar, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::arange(end, dtype, layout, device, pin_memory),
 }
 
-fn arange_composite(
-    _keys: DispatchKeySet,
-    end: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::arange(end, dtype, layout, device, pin_memory)
+operator! {
+    /// The integers from 0 to below `end`.
+    ARANGE_OUT: "arange.out(Scalar end, *, Tensor(a!) out) -> Tensor(a!)", arange_out(end: Scalar,
+        out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::arange(end, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn arange_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("arange", given, 5)?;
-    arange(
-        arguments.scalar()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `start + k` for k from 0, up to below `end`.
+    ARANGE_START: "arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        arange_start(start: Scalar, end: Scalar, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::arange_start(start, end, dtype, layout, device,
+        pin_memory),
 }
 
-/// A kernel of `arange.out`.
-pub type ArangeOutFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `arange.out`.
-pub static ARANGE_OUT: Operator<ArangeOutFn> = Operator::new(
-    "arange.out",
-    "arange.out(Scalar end, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_out_composite as ArangeOutFn),
-        observed!(ARANGE_OUT: ArangeOutFn, [out], end, out),
-        boxing!(ARANGE_OUT: ArangeOutFn, end, out),
-    ],
-    arange_out_boxed,
-);
-
-/// The integers from 0 to below `end`.
-///
-/// `arange.out(Scalar end, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn arange_out(end: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ARANGE_OUT.select(out.key_set())?;
-    kernel(keys, end, out)
+operator! {
+    /// `start + k * step` for k from 0, up to below `end`.
+    ARANGE_START_STEP: "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        arange_start_step(start: Scalar, end: Scalar, step: Scalar, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::arange_step(start, end, step, dtype, layout,
+        device, pin_memory),
 }
 
-fn arange_out_composite(_keys: DispatchKeySet, end: Scalar, out: &Tensor) -> Result<()> {
-    let result = native::factory::arange_linspace::arange(
-        end,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
+operator! {
+    /// `start + k * step` for k from 0, up to below `end`.
+    ARANGE_START_OUT: "arange.start_out(Scalar start, Scalar end, Scalar step=1, *, Tensor(a!) out) -> Tensor(a!)",
+        arange_start_out(start: Scalar, end: Scalar, step: Scalar, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::arange_step(start, end, step, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn arange_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("arange.out", given, 2)?;
-    arange_out(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `start + k * (end - start) / (steps - 1)` for k from 0 to below `steps`.
+    LINSPACE: "linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        linspace(start: Scalar, end: Scalar, steps: i64, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::linspace(start, end, steps, dtype, layout, device,
+        pin_memory),
 }
 
-/// A kernel of `arange.start`.
-pub type ArangeStartFn = fn(
-    DispatchKeySet,
-    Scalar,
-    Scalar,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `arange.start`.
-pub static ARANGE_START: Operator<ArangeStartFn> = Operator::new(
-    "arange.start",
-    "arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_composite as ArangeStartFn),
-        observed!(ARANGE_START: ArangeStartFn, [], start, end, dtype, layout, device, pin_memory),
-        boxing!(ARANGE_START: ArangeStartFn, start, end, dtype, layout, device, pin_memory),
-    ],
-    arange_start_boxed,
-);
-
-/// `start + k` for k from 0, up to below `end`.
-///
-/// `arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn arange_start(
-    start: Scalar,
-    end: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = ARANGE_START.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, start, end, dtype, layout, device, pin_memory)
+operator! {
+    /// `start + k * (end - start) / (steps - 1)` for k from 0 to below `steps`.
+    LINSPACE_OUT: "linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
+        linspace_out(start: Scalar, end: Scalar, steps: i64, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::linspace(start, end, steps, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn arange_start_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::arange_start(start, end, dtype, layout, device, pin_memory)
+operator! {
+    /// `linspace` between two numbers in tensors without dimensions.
+    LINSPACE_TENSOR_TENSOR: "linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        linspace_tensor_tensor(start: &Tensor, end: &Tensor, steps: i64, dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [start,
+        end] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::linspace_tensor_tensor(start, end, steps, dtype,
+        layout, device, pin_memory),
 }
 
-fn arange_start_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("arange.start", given, 6)?;
-    arange_start(
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `linspace` between two numbers in tensors without dimensions.
+    LINSPACE_TENSOR_TENSOR_OUT: "linspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
+        linspace_tensor_tensor_out(start: &Tensor, end: &Tensor, steps: i64, out: &Tensor) -> (), by [start, end,
+        out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::linspace_tensor_tensor(start, end, steps, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `arange.start_step`.
-pub type ArangeStartStepFn = fn(
-    DispatchKeySet,
-    Scalar,
-    Scalar,
-    Scalar,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `arange.start_step`.
-pub static ARANGE_START_STEP: Operator<ArangeStartStepFn> = Operator::new(
-    "arange.start_step",
-    "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_step_composite as ArangeStartStepFn),
-        observed!(ARANGE_START_STEP: ArangeStartStepFn, [], start, end, step, dtype, layout, device, pin_memory),
-        boxing!(ARANGE_START_STEP: ArangeStartStepFn, start, end, step, dtype, layout, device, pin_memory),
-    ],
-    arange_start_step_boxed,
-);
-
-/// `start + k * step` for k from 0, up to below `end`.
-///
-/// `arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn arange_start_step(
-    start: Scalar,
-    end: Scalar,
-    step: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = ARANGE_START_STEP.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, start, end, step, dtype, layout, device, pin_memory)
+operator! {
+    /// `linspace` from a number in a tensor without dimensions to a number.
+    LINSPACE_TENSOR_SCALAR: "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        linspace_tensor_scalar(start: &Tensor, end: Scalar, steps: i64, dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [start] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::linspace_tensor_scalar(start, end, steps, dtype,
+        layout, device, pin_memory),
 }
 
-fn arange_start_step_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: Scalar,
-    step: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::arange_step(start, end, step, dtype, layout, device, pin_memory)
+operator! {
+    /// `linspace` from a number in a tensor without dimensions to a number.
+    LINSPACE_TENSOR_SCALAR_OUT: "linspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
+        linspace_tensor_scalar_out(start: &Tensor, end: Scalar, steps: i64, out: &Tensor) -> (), by [start, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::linspace_tensor_scalar(start, end, steps, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn arange_start_step_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("arange.start_step", given, 7)?;
-    arange_start_step(
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `linspace` from a number to a number in a tensor without dimensions.
+    LINSPACE_SCALAR_TENSOR: "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        linspace_scalar_tensor(start: Scalar, end: &Tensor, steps: i64, dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [end] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::linspace_scalar_tensor(start, end, steps, dtype,
+        layout, device, pin_memory),
 }
 
-/// A kernel of `arange.start_out`.
-pub type ArangeStartOutFn = fn(DispatchKeySet, Scalar, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `arange.start_out`.
-pub static ARANGE_START_OUT: Operator<ArangeStartOutFn> = Operator::new(
-    "arange.start_out",
-    "arange.start_out(Scalar start, Scalar end, Scalar step=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_out_composite as ArangeStartOutFn),
-        observed!(ARANGE_START_OUT: ArangeStartOutFn, [out], start, end, step, out),
-        boxing!(ARANGE_START_OUT: ArangeStartOutFn, start, end, step, out),
-    ],
-    arange_start_out_boxed,
-);
-
-/// `start + k * step` for k from 0, up to below `end`.
-///
-/// `arange.start_out(Scalar start, Scalar end, Scalar step=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn arange_start_out(start: Scalar, end: Scalar, step: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ARANGE_START_OUT.select(out.key_set())?;
-    kernel(keys, start, end, step, out)
+operator! {
+    /// `linspace` from a number to a number in a tensor without dimensions.
+    LINSPACE_SCALAR_TENSOR_OUT: "linspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
+        linspace_scalar_tensor_out(start: Scalar, end: &Tensor, steps: i64, out: &Tensor) -> (), by [end, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::linspace_scalar_tensor(start, end, steps, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn arange_start_out_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: Scalar,
-    step: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::arange_linspace::arange_step(
-        start,
-        end,
-        step,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
+operator! {
+    /// `base^e` for `steps` evenly spaced exponents e from `start` to `end`, both included.
+    LOGSPACE: "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        logspace(start: Scalar, end: Scalar, steps: i64, base: f64, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::logspace(start, end, steps, base, dtype, layout,
+        device, pin_memory),
 }
 
-fn arange_start_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("arange.start_out", given, 4)?;
-    arange_start_out(arguments.scalar()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `base^e` for `steps` evenly spaced exponents e from `start` to `end`, both included.
+    LOGSPACE_OUT: "logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+        logspace_out(start: Scalar, end: Scalar, steps: i64, base: f64, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::logspace(start, end, steps, base, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `linspace`.
-pub type LinspaceFn = fn(
-    DispatchKeySet,
-    Scalar,
-    Scalar,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `linspace`.
-pub static LINSPACE: Operator<LinspaceFn> = Operator::new(
-    "linspace",
-    "linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, linspace_composite as LinspaceFn),
-        observed!(LINSPACE: LinspaceFn, [], start, end, steps, dtype, layout, device, pin_memory),
-        boxing!(LINSPACE: LinspaceFn, start, end, steps, dtype, layout, device, pin_memory),
-    ],
-    linspace_boxed,
-);
-
-/// `start + k * (end - start) / (steps - 1)` for k from 0 to below `steps`.
-///
-/// `linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn linspace(
-    start: Scalar,
-    end: Scalar,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LINSPACE.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, start, end, steps, dtype, layout, device, pin_memory)
+operator! {
+    /// `logspace` between two numbers in tensors without dimensions.
+    LOGSPACE_TENSOR_TENSOR: "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        logspace_tensor_tensor(start: &Tensor, end: &Tensor, steps: i64, base: f64, dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [start,
+        end] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::logspace_tensor_tensor(start, end, steps, base,
+        dtype, layout, device, pin_memory),
 }
 
-fn linspace_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: Scalar,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::linspace(start, end, steps, dtype, layout, device, pin_memory)
+operator! {
+    /// `logspace` between two numbers in tensors without dimensions.
+    LOGSPACE_TENSOR_TENSOR_OUT: "logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+        logspace_tensor_tensor_out(start: &Tensor, end: &Tensor, steps: i64, base: f64, out: &Tensor) -> (),
+        by [start, end, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::logspace_tensor_tensor(start, end, steps, base,
+            Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn linspace_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linspace", given, 7)?;
-    linspace(
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `logspace` from a number in a tensor without dimensions to a number.
+    LOGSPACE_TENSOR_SCALAR: "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        logspace_tensor_scalar(start: &Tensor, end: Scalar, steps: i64, base: f64, dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [start] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::logspace_tensor_scalar(start, end, steps, base,
+        dtype, layout, device, pin_memory),
 }
 
-/// A kernel of `linspace.out`.
-pub type LinspaceOutFn = fn(DispatchKeySet, Scalar, Scalar, i64, &Tensor) -> Result<()>;
-
-/// The operator `linspace.out`.
-pub static LINSPACE_OUT: Operator<LinspaceOutFn> = Operator::new(
-    "linspace.out",
-    "linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, linspace_out_composite as LinspaceOutFn),
-        observed!(LINSPACE_OUT: LinspaceOutFn, [out], start, end, steps, out),
-        boxing!(LINSPACE_OUT: LinspaceOutFn, start, end, steps, out),
-    ],
-    linspace_out_boxed,
-);
-
-/// `start + k * (end - start) / (steps - 1)` for k from 0 to below `steps`.
-///
-/// `linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linspace_out(start: Scalar, end: Scalar, steps: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LINSPACE_OUT.select(out.key_set())?;
-    kernel(keys, start, end, steps, out)
+operator! {
+    /// `logspace` from a number in a tensor without dimensions to a number.
+    LOGSPACE_TENSOR_SCALAR_OUT: "logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+        logspace_tensor_scalar_out(start: &Tensor, end: Scalar, steps: i64, base: f64, out: &Tensor) -> (), by [start,
+        out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::logspace_tensor_scalar(start, end, steps, base,
+            Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn linspace_out_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: Scalar,
-    steps: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::arange_linspace::linspace(
-        start,
-        end,
-        steps,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
+operator! {
+    /// `logspace` from a number to a number in a tensor without dimensions.
+    LOGSPACE_SCALAR_TENSOR: "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        logspace_scalar_tensor(start: Scalar, end: &Tensor, steps: i64, base: f64, dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [end] on device;
+    CompositeExplicitAutograd => native::factory::arange_linspace::logspace_scalar_tensor(start, end, steps, base,
+        dtype, layout, device, pin_memory),
 }
 
-fn linspace_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linspace.out", given, 4)?;
-    linspace_out(arguments.scalar()?, arguments.scalar()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `linspace.Tensor_Tensor`.
-pub type LinspaceTensorTensorFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `linspace.Tensor_Tensor`.
-pub static LINSPACE_TENSOR_TENSOR: Operator<LinspaceTensorTensorFn> = Operator::new(
-    "linspace.Tensor_Tensor",
-    "linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            linspace_tensor_tensor_composite as LinspaceTensorTensorFn,
-        ),
-        observed!(LINSPACE_TENSOR_TENSOR: LinspaceTensorTensorFn, [start, end], start, end, steps, dtype, layout, device, pin_memory),
-        boxing!(LINSPACE_TENSOR_TENSOR: LinspaceTensorTensorFn, start, end, steps, dtype, layout, device, pin_memory),
-    ],
-    linspace_tensor_tensor_boxed,
-);
-
-/// `linspace` between two numbers in tensors without dimensions.
-///
-/// `linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn linspace_tensor_tensor(
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        LINSPACE_TENSOR_TENSOR.select(factory_keys(start.key_set() | end.key_set(), device))?;
-    kernel(keys, start, end, steps, dtype, layout, device, pin_memory)
-}
-
-fn linspace_tensor_tensor_composite(
-    _keys: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::linspace_tensor_tensor(
-        start, end, steps, dtype, layout, device, pin_memory,
-    )
-}
-
-fn linspace_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linspace.Tensor_Tensor", given, 7)?;
-    linspace_tensor_tensor(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linspace.Tensor_Tensor_out`.
-pub type LinspaceTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `linspace.Tensor_Tensor_out`.
-pub static LINSPACE_TENSOR_TENSOR_OUT: Operator<LinspaceTensorTensorOutFn> = Operator::new(
-    "linspace.Tensor_Tensor_out",
-    "linspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            linspace_tensor_tensor_out_composite as LinspaceTensorTensorOutFn,
-        ),
-        observed!(LINSPACE_TENSOR_TENSOR_OUT: LinspaceTensorTensorOutFn, [start, end, out], start, end, steps, out),
-        boxing!(LINSPACE_TENSOR_TENSOR_OUT: LinspaceTensorTensorOutFn, start, end, steps, out),
-    ],
-    linspace_tensor_tensor_out_boxed,
-);
-
-/// `linspace` between two numbers in tensors without dimensions.
-///
-/// `linspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linspace_tensor_tensor_out(start: &Tensor, end: &Tensor, steps: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        LINSPACE_TENSOR_TENSOR_OUT.select(start.key_set() | end.key_set() | out.key_set())?;
-    kernel(keys, start, end, steps, out)
-}
-
-fn linspace_tensor_tensor_out_composite(
-    _keys: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::arange_linspace::linspace_tensor_tensor(
-        start,
-        end,
-        steps,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn linspace_tensor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linspace.Tensor_Tensor_out", given, 4)?;
-    linspace_tensor_tensor_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linspace.Tensor_Scalar`.
-pub type LinspaceTensorScalarFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Scalar,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `linspace.Tensor_Scalar`.
-pub static LINSPACE_TENSOR_SCALAR: Operator<LinspaceTensorScalarFn> = Operator::new(
-    "linspace.Tensor_Scalar",
-    "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            linspace_tensor_scalar_composite as LinspaceTensorScalarFn,
-        ),
-        observed!(LINSPACE_TENSOR_SCALAR: LinspaceTensorScalarFn, [start], start, end, steps, dtype, layout, device, pin_memory),
-        boxing!(LINSPACE_TENSOR_SCALAR: LinspaceTensorScalarFn, start, end, steps, dtype, layout, device, pin_memory),
-    ],
-    linspace_tensor_scalar_boxed,
-);
-
-/// `linspace` from a number in a tensor without dimensions to a number.
-///
-/// `linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn linspace_tensor_scalar(
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LINSPACE_TENSOR_SCALAR.select(factory_keys(start.key_set(), device))?;
-    kernel(keys, start, end, steps, dtype, layout, device, pin_memory)
-}
-
-fn linspace_tensor_scalar_composite(
-    _keys: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::linspace_tensor_scalar(
-        start, end, steps, dtype, layout, device, pin_memory,
-    )
-}
-
-fn linspace_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linspace.Tensor_Scalar", given, 7)?;
-    linspace_tensor_scalar(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linspace.Tensor_Scalar_out`.
-pub type LinspaceTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, i64, &Tensor) -> Result<()>;
-
-/// The operator `linspace.Tensor_Scalar_out`.
-pub static LINSPACE_TENSOR_SCALAR_OUT: Operator<LinspaceTensorScalarOutFn> = Operator::new(
-    "linspace.Tensor_Scalar_out",
-    "linspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            linspace_tensor_scalar_out_composite as LinspaceTensorScalarOutFn,
-        ),
-        observed!(LINSPACE_TENSOR_SCALAR_OUT: LinspaceTensorScalarOutFn, [start, out], start, end, steps, out),
-        boxing!(LINSPACE_TENSOR_SCALAR_OUT: LinspaceTensorScalarOutFn, start, end, steps, out),
-    ],
-    linspace_tensor_scalar_out_boxed,
-);
-
-/// `linspace` from a number in a tensor without dimensions to a number.
-///
-/// `linspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linspace_tensor_scalar_out(start: &Tensor, end: Scalar, steps: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LINSPACE_TENSOR_SCALAR_OUT.select(start.key_set() | out.key_set())?;
-    kernel(keys, start, end, steps, out)
-}
-
-fn linspace_tensor_scalar_out_composite(
-    _keys: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::arange_linspace::linspace_tensor_scalar(
-        start,
-        end,
-        steps,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn linspace_tensor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linspace.Tensor_Scalar_out", given, 4)?;
-    linspace_tensor_scalar_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linspace.Scalar_Tensor`.
-pub type LinspaceScalarTensorFn = fn(
-    DispatchKeySet,
-    Scalar,
-    &Tensor,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `linspace.Scalar_Tensor`.
-pub static LINSPACE_SCALAR_TENSOR: Operator<LinspaceScalarTensorFn> = Operator::new(
-    "linspace.Scalar_Tensor",
-    "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            linspace_scalar_tensor_composite as LinspaceScalarTensorFn,
-        ),
-        observed!(LINSPACE_SCALAR_TENSOR: LinspaceScalarTensorFn, [end], start, end, steps, dtype, layout, device, pin_memory),
-        boxing!(LINSPACE_SCALAR_TENSOR: LinspaceScalarTensorFn, start, end, steps, dtype, layout, device, pin_memory),
-    ],
-    linspace_scalar_tensor_boxed,
-);
-
-/// `linspace` from a number to a number in a tensor without dimensions.
-///
-/// `linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn linspace_scalar_tensor(
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LINSPACE_SCALAR_TENSOR.select(factory_keys(end.key_set(), device))?;
-    kernel(keys, start, end, steps, dtype, layout, device, pin_memory)
-}
-
-fn linspace_scalar_tensor_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::linspace_scalar_tensor(
-        start, end, steps, dtype, layout, device, pin_memory,
-    )
-}
-
-fn linspace_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linspace.Scalar_Tensor", given, 7)?;
-    linspace_scalar_tensor(
-        arguments.scalar()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linspace.Scalar_Tensor_out`.
-pub type LinspaceScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `linspace.Scalar_Tensor_out`.
-pub static LINSPACE_SCALAR_TENSOR_OUT: Operator<LinspaceScalarTensorOutFn> = Operator::new(
-    "linspace.Scalar_Tensor_out",
-    "linspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            linspace_scalar_tensor_out_composite as LinspaceScalarTensorOutFn,
-        ),
-        observed!(LINSPACE_SCALAR_TENSOR_OUT: LinspaceScalarTensorOutFn, [end, out], start, end, steps, out),
-        boxing!(LINSPACE_SCALAR_TENSOR_OUT: LinspaceScalarTensorOutFn, start, end, steps, out),
-    ],
-    linspace_scalar_tensor_out_boxed,
-);
-
-/// `linspace` from a number to a number in a tensor without dimensions.
-///
-/// `linspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linspace_scalar_tensor_out(start: Scalar, end: &Tensor, steps: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LINSPACE_SCALAR_TENSOR_OUT.select(end.key_set() | out.key_set())?;
-    kernel(keys, start, end, steps, out)
-}
-
-fn linspace_scalar_tensor_out_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::arange_linspace::linspace_scalar_tensor(
-        start,
-        end,
-        steps,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn linspace_scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linspace.Scalar_Tensor_out", given, 4)?;
-    linspace_scalar_tensor_out(
-        arguments.scalar()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `logspace`.
-pub type LogspaceFn = fn(
-    DispatchKeySet,
-    Scalar,
-    Scalar,
-    i64,
-    f64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `logspace`.
-pub static LOGSPACE: Operator<LogspaceFn> = Operator::new(
-    "logspace",
-    "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_composite as LogspaceFn),
-        observed!(LOGSPACE: LogspaceFn, [], start, end, steps, base, dtype, layout, device, pin_memory),
-        boxing!(LOGSPACE: LogspaceFn, start, end, steps, base, dtype, layout, device, pin_memory),
-    ],
-    logspace_boxed,
-);
-
-/// `base^e` for `steps` evenly spaced exponents e from `start` to `end`, both included.
-///
-/// `logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn logspace(
-    start: Scalar,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LOGSPACE.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, start, end, steps, base, dtype, layout, device, pin_memory)
-}
-
-fn logspace_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::logspace(start, end, steps, base, dtype, layout, device, pin_memory)
-}
-
-fn logspace_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logspace", given, 8)?;
-    logspace(
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `logspace.out`.
-pub type LogspaceOutFn = fn(DispatchKeySet, Scalar, Scalar, i64, f64, &Tensor) -> Result<()>;
-
-/// The operator `logspace.out`.
-pub static LOGSPACE_OUT: Operator<LogspaceOutFn> = Operator::new(
-    "logspace.out",
-    "logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_out_composite as LogspaceOutFn),
-        observed!(LOGSPACE_OUT: LogspaceOutFn, [out], start, end, steps, base, out),
-        boxing!(LOGSPACE_OUT: LogspaceOutFn, start, end, steps, base, out),
-    ],
-    logspace_out_boxed,
-);
-
-/// `base^e` for `steps` evenly spaced exponents e from `start` to `end`, both included.
-///
-/// `logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logspace_out(start: Scalar, end: Scalar, steps: i64, base: f64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGSPACE_OUT.select(out.key_set())?;
-    kernel(keys, start, end, steps, base, out)
-}
-
-fn logspace_out_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::arange_linspace::logspace(
-        start,
-        end,
-        steps,
-        base,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn logspace_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logspace.out", given, 5)?;
-    logspace_out(
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `logspace.Tensor_Tensor`.
-pub type LogspaceTensorTensorFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    i64,
-    f64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `logspace.Tensor_Tensor`.
-pub static LOGSPACE_TENSOR_TENSOR: Operator<LogspaceTensorTensorFn> = Operator::new(
-    "logspace.Tensor_Tensor",
-    "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            logspace_tensor_tensor_composite as LogspaceTensorTensorFn,
-        ),
-        observed!(LOGSPACE_TENSOR_TENSOR: LogspaceTensorTensorFn, [start, end], start, end, steps, base, dtype, layout, device, pin_memory),
-        boxing!(LOGSPACE_TENSOR_TENSOR: LogspaceTensorTensorFn, start, end, steps, base, dtype, layout, device, pin_memory),
-    ],
-    logspace_tensor_tensor_boxed,
-);
-
-/// `logspace` between two numbers in tensors without dimensions.
-///
-/// `logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn logspace_tensor_tensor(
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        LOGSPACE_TENSOR_TENSOR.select(factory_keys(start.key_set() | end.key_set(), device))?;
-    kernel(keys, start, end, steps, base, dtype, layout, device, pin_memory)
-}
-
-fn logspace_tensor_tensor_composite(
-    _keys: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::logspace_tensor_tensor(
-        start, end, steps, base, dtype, layout, device, pin_memory,
-    )
-}
-
-fn logspace_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logspace.Tensor_Tensor", given, 8)?;
-    logspace_tensor_tensor(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `logspace.Tensor_Tensor_out`.
-pub type LogspaceTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, f64, &Tensor) -> Result<()>;
-
-/// The operator `logspace.Tensor_Tensor_out`.
-pub static LOGSPACE_TENSOR_TENSOR_OUT: Operator<LogspaceTensorTensorOutFn> = Operator::new(
-    "logspace.Tensor_Tensor_out",
-    "logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            logspace_tensor_tensor_out_composite as LogspaceTensorTensorOutFn,
-        ),
-        observed!(LOGSPACE_TENSOR_TENSOR_OUT: LogspaceTensorTensorOutFn, [start, end, out], start, end, steps, base, out),
-        boxing!(LOGSPACE_TENSOR_TENSOR_OUT: LogspaceTensorTensorOutFn, start, end, steps, base, out),
-    ],
-    logspace_tensor_tensor_out_boxed,
-);
-
-/// `logspace` between two numbers in tensors without dimensions.
-///
-/// `logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logspace_tensor_tensor_out(
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        LOGSPACE_TENSOR_TENSOR_OUT.select(start.key_set() | end.key_set() | out.key_set())?;
-    kernel(keys, start, end, steps, base, out)
-}
-
-fn logspace_tensor_tensor_out_composite(
-    _keys: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::arange_linspace::logspace_tensor_tensor(
-        start,
-        end,
-        steps,
-        base,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn logspace_tensor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logspace.Tensor_Tensor_out", given, 5)?;
-    logspace_tensor_tensor_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `logspace.Tensor_Scalar`.
-pub type LogspaceTensorScalarFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Scalar,
-    i64,
-    f64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `logspace.Tensor_Scalar`.
-pub static LOGSPACE_TENSOR_SCALAR: Operator<LogspaceTensorScalarFn> = Operator::new(
-    "logspace.Tensor_Scalar",
-    "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            logspace_tensor_scalar_composite as LogspaceTensorScalarFn,
-        ),
-        observed!(LOGSPACE_TENSOR_SCALAR: LogspaceTensorScalarFn, [start], start, end, steps, base, dtype, layout, device, pin_memory),
-        boxing!(LOGSPACE_TENSOR_SCALAR: LogspaceTensorScalarFn, start, end, steps, base, dtype, layout, device, pin_memory),
-    ],
-    logspace_tensor_scalar_boxed,
-);
-
-/// `logspace` from a number in a tensor without dimensions to a number.
-///
-/// `logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn logspace_tensor_scalar(
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LOGSPACE_TENSOR_SCALAR.select(factory_keys(start.key_set(), device))?;
-    kernel(keys, start, end, steps, base, dtype, layout, device, pin_memory)
-}
-
-fn logspace_tensor_scalar_composite(
-    _keys: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::logspace_tensor_scalar(
-        start, end, steps, base, dtype, layout, device, pin_memory,
-    )
-}
-
-fn logspace_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logspace.Tensor_Scalar", given, 8)?;
-    logspace_tensor_scalar(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `logspace.Tensor_Scalar_out`.
-pub type LogspaceTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, i64, f64, &Tensor) -> Result<()>;
-
-/// The operator `logspace.Tensor_Scalar_out`.
-pub static LOGSPACE_TENSOR_SCALAR_OUT: Operator<LogspaceTensorScalarOutFn> = Operator::new(
-    "logspace.Tensor_Scalar_out",
-    "logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            logspace_tensor_scalar_out_composite as LogspaceTensorScalarOutFn,
-        ),
-        observed!(LOGSPACE_TENSOR_SCALAR_OUT: LogspaceTensorScalarOutFn, [start, out], start, end, steps, base, out),
-        boxing!(LOGSPACE_TENSOR_SCALAR_OUT: LogspaceTensorScalarOutFn, start, end, steps, base, out),
-    ],
-    logspace_tensor_scalar_out_boxed,
-);
-
-/// `logspace` from a number in a tensor without dimensions to a number.
-///
-/// `logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logspace_tensor_scalar_out(
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = LOGSPACE_TENSOR_SCALAR_OUT.select(start.key_set() | out.key_set())?;
-    kernel(keys, start, end, steps, base, out)
-}
-
-fn logspace_tensor_scalar_out_composite(
-    _keys: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::arange_linspace::logspace_tensor_scalar(
-        start,
-        end,
-        steps,
-        base,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn logspace_tensor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logspace.Tensor_Scalar_out", given, 5)?;
-    logspace_tensor_scalar_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `logspace.Scalar_Tensor`.
-pub type LogspaceScalarTensorFn = fn(
-    DispatchKeySet,
-    Scalar,
-    &Tensor,
-    i64,
-    f64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `logspace.Scalar_Tensor`.
-pub static LOGSPACE_SCALAR_TENSOR: Operator<LogspaceScalarTensorFn> = Operator::new(
-    "logspace.Scalar_Tensor",
-    "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            logspace_scalar_tensor_composite as LogspaceScalarTensorFn,
-        ),
-        observed!(LOGSPACE_SCALAR_TENSOR: LogspaceScalarTensorFn, [end], start, end, steps, base, dtype, layout, device, pin_memory),
-        boxing!(LOGSPACE_SCALAR_TENSOR: LogspaceScalarTensorFn, start, end, steps, base, dtype, layout, device, pin_memory),
-    ],
-    logspace_scalar_tensor_boxed,
-);
-
-/// `logspace` from a number to a number in a tensor without dimensions.
-///
-/// `logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn logspace_scalar_tensor(
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LOGSPACE_SCALAR_TENSOR.select(factory_keys(end.key_set(), device))?;
-    kernel(keys, start, end, steps, base, dtype, layout, device, pin_memory)
-}
-
-fn logspace_scalar_tensor_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::arange_linspace::logspace_scalar_tensor(
-        start, end, steps, base, dtype, layout, device, pin_memory,
-    )
-}
-
-fn logspace_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logspace.Scalar_Tensor", given, 8)?;
-    logspace_scalar_tensor(
-        arguments.scalar()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `logspace.Scalar_Tensor_out`.
-pub type LogspaceScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, i64, f64, &Tensor) -> Result<()>;
-
-/// The operator `logspace.Scalar_Tensor_out`.
-pub static LOGSPACE_SCALAR_TENSOR_OUT: Operator<LogspaceScalarTensorOutFn> = Operator::new(
-    "logspace.Scalar_Tensor_out",
-    "logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            logspace_scalar_tensor_out_composite as LogspaceScalarTensorOutFn,
-        ),
-        observed!(LOGSPACE_SCALAR_TENSOR_OUT: LogspaceScalarTensorOutFn, [end, out], start, end, steps, base, out),
-        boxing!(LOGSPACE_SCALAR_TENSOR_OUT: LogspaceScalarTensorOutFn, start, end, steps, base, out),
-    ],
-    logspace_scalar_tensor_out_boxed,
-);
-
-/// `logspace` from a number to a number in a tensor without dimensions.
-///
-/// `logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logspace_scalar_tensor_out(
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = LOGSPACE_SCALAR_TENSOR_OUT.select(end.key_set() | out.key_set())?;
-    kernel(keys, start, end, steps, base, out)
-}
-
-fn logspace_scalar_tensor_out_composite(
-    _keys: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::arange_linspace::logspace_scalar_tensor(
-        start,
-        end,
-        steps,
-        base,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn logspace_scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logspace.Scalar_Tensor_out", given, 5)?;
-    logspace_scalar_tensor_out(
-        arguments.scalar()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `logspace` from a number to a number in a tensor without dimensions.
+    LOGSPACE_SCALAR_TENSOR_OUT: "logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+        logspace_scalar_tensor_out(start: Scalar, end: &Tensor, steps: i64, base: f64, out: &Tensor) -> (), by [end,
+        out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::arange_linspace::logspace_scalar_tensor(start, end, steps, base,
+            Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }

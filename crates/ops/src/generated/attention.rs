@@ -2,361 +2,66 @@
 
 //! The operators whose kernels are in `native::attention`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `scaled_dot_product_attention`.
-pub type ScaledDotProductAttentionFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    f64,
-    bool,
-    Option<f64>,
-    bool,
-) -> Result<Tensor>;
-
-/// The operator `scaled_dot_product_attention`.
-pub static SCALED_DOT_PRODUCT_ATTENTION: Operator<ScaledDotProductAttentionFn> = Operator::new(
-    "scaled_dot_product_attention",
-    "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            scaled_dot_product_attention_composite as ScaledDotProductAttentionFn,
-        ),
-        observed!(SCALED_DOT_PRODUCT_ATTENTION: ScaledDotProductAttentionFn, [query, key, value, attn_mask], query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa),
-        boxing!(SCALED_DOT_PRODUCT_ATTENTION: ScaledDotProductAttentionFn, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa),
-    ],
-    scaled_dot_product_attention_boxed,
-);
-
-/// `softmax(query @ key^T * scale + mask) @ value` over the last two dimensions, where `scale` is `1 / sqrt(query.size(-1))` unless given.
-///
-/// `scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor`
-#[inline]
-pub fn scaled_dot_product_attention(
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_mask: Option<&Tensor>,
-    dropout_p: f64,
-    is_causal: bool,
-    scale: Option<f64>,
-    enable_gqa: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = SCALED_DOT_PRODUCT_ATTENTION
-        .select(query.key_set() | key.key_set() | value.key_set() | attn_mask.key_set())?;
-    kernel(keys, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+operator! {
+    /// `softmax(query @ key^T * scale + mask) @ value` over the last two dimensions, where `scale` is `1 / sqrt(query.size(-1))` unless given.
+    SCALED_DOT_PRODUCT_ATTENTION: "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+        scaled_dot_product_attention(query: &Tensor, key: &Tensor, value: &Tensor, attn_mask: Option<&Tensor>,
+        dropout_p: f64, is_causal: bool, scale: Option<f64>, enable_gqa: bool) -> Tensor, by [query, key, value,
+        attn_mask];
+    CompositeImplicitAutograd => native::nn::attention::scaled_dot_product_attention(query, key, value, attn_mask,
+        dropout_p, is_causal, scale, enable_gqa),
 }
 
-fn scaled_dot_product_attention_composite(
-    _keys: DispatchKeySet,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_mask: Option<&Tensor>,
-    dropout_p: f64,
-    is_causal: bool,
-    scale: Option<f64>,
-    enable_gqa: bool,
-) -> Result<Tensor> {
-    native::nn::attention::scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
-    )
+operator! {
+    /// `softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions; and for each query its maximum score and the inverse of the sum of its exponentials.
+    _TILED_ATTENTION: "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
+        _tiled_attention(query: &Tensor, key: &Tensor, value: &Tensor, attn_bias: Option<&Tensor>, is_causal: bool,
+        scale: f64) -> (Tensor, Tensor, Tensor), by [query, key, value, attn_bias];
+    Cpu => {
+        if query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() {
+            return kernel(&query.snapshot(), &key.snapshot(), &value.snapshot(), attn_bias.snapshot().as_ref(),
+                is_causal, scale);
+        }
+        native::nn::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
+    },
+    Meta => {
+        if query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() {
+            return kernel(&query.snapshot(), &key.snapshot(), &value.snapshot(), attn_bias.snapshot().as_ref(),
+                is_causal, scale);
+        }
+        ensure_same_device("_tiled_attention", &[query, key,
+            value].into_iter().chain(attn_bias).collect::<Vec<&Tensor>>())?;
+        native::nn::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
+    },
 }
 
-fn scaled_dot_product_attention_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scaled_dot_product_attention", given, 8)?;
-    scaled_dot_product_attention(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.float()?,
-        arguments.bool()?,
-        arguments.optional_float()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_tiled_attention`.
-pub type _TiledAttentionFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    bool,
-    f64,
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `_tiled_attention`.
-pub static _TILED_ATTENTION: Operator<_TiledAttentionFn> = Operator::new(
-    "_tiled_attention",
-    "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _tiled_attention_cpu as _TiledAttentionFn),
-        Kernel::new(DispatchKey::Meta, _tiled_attention_meta as _TiledAttentionFn),
-        observed!(_TILED_ATTENTION: _TiledAttentionFn, [query, key, value, attn_bias], query, key, value, attn_bias, is_causal, scale),
-        boxing!(_TILED_ATTENTION: _TiledAttentionFn, query, key, value, attn_bias, is_causal, scale),
-    ],
-    _tiled_attention_boxed,
-);
-
-/// `softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions; and for each query its maximum score and the inverse of the sum of its exponentials.
-///
-/// `_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn _tiled_attention(
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) =
-        _TILED_ATTENTION.select(query.key_set() | key.key_set() | value.key_set() | attn_bias.key_set())?;
-    kernel(keys, query, key, value, attn_bias, is_causal, scale)
-}
-
-fn _tiled_attention_cpu(
-    _keys: DispatchKeySet,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() {
-        return _tiled_attention_cpu(
-            _keys,
-            &query.snapshot(),
-            &key.snapshot(),
-            &value.snapshot(),
-            attn_bias.snapshot().as_ref(),
-            is_causal,
-            scale,
-        );
-    }
-    native::nn::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
-}
-
-fn _tiled_attention_meta(
-    _keys: DispatchKeySet,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() {
-        return _tiled_attention_meta(
-            _keys,
-            &query.snapshot(),
-            &key.snapshot(),
-            &value.snapshot(),
-            attn_bias.snapshot().as_ref(),
-            is_causal,
-            scale,
-        );
-    }
-    ensure_same_device(
-        "_tiled_attention",
-        &[query, key, value].into_iter().chain(attn_bias).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
-}
-
-fn _tiled_attention_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_tiled_attention", given, 6)?;
-    _tiled_attention(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_tiled_attention_backward`.
-pub type _TiledAttentionBackwardFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    &Tensor,
-    &Tensor,
-    bool,
-    f64,
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `_tiled_attention_backward`.
-pub static _TILED_ATTENTION_BACKWARD: Operator<_TiledAttentionBackwardFn> = Operator::new(
-    "_tiled_attention_backward",
-    "_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor max_score, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _tiled_attention_backward_cpu as _TiledAttentionBackwardFn),
-        Kernel::new(DispatchKey::Meta, _tiled_attention_backward_meta as _TiledAttentionBackwardFn),
-        observed!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, [grad_output, query, key, value, attn_bias, max_score, inverse_sum], grad_output, query, key, value, attn_bias, max_score, inverse_sum, is_causal, scale),
-        boxing!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, grad_output, query, key, value, attn_bias, max_score, inverse_sum, is_causal, scale),
-    ],
-    _tiled_attention_backward_boxed,
-);
-
-/// The gradients of query, key and value of `_tiled_attention`, from the gradient of its result and its statistics of each query.
-///
-/// `_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor max_score, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn _tiled_attention_backward(
-    grad_output: &Tensor,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    max_score: &Tensor,
-    inverse_sum: &Tensor,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = _TILED_ATTENTION_BACKWARD.select(
-        grad_output.key_set()
-            | query.key_set()
-            | key.key_set()
-            | value.key_set()
-            | attn_bias.key_set()
-            | max_score.key_set()
-            | inverse_sum.key_set(),
-    )?;
-    kernel(keys, grad_output, query, key, value, attn_bias, max_score, inverse_sum, is_causal, scale)
-}
-
-fn _tiled_attention_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    max_score: &Tensor,
-    inverse_sum: &Tensor,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_output.was_resized()
-        || query.was_resized()
-        || key.was_resized()
-        || value.was_resized()
-        || attn_bias.was_resized()
-        || max_score.was_resized()
-        || inverse_sum.was_resized()
-    {
-        return _tiled_attention_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &query.snapshot(),
-            &key.snapshot(),
-            &value.snapshot(),
-            attn_bias.snapshot().as_ref(),
-            &max_score.snapshot(),
-            &inverse_sum.snapshot(),
-            is_causal,
-            scale,
-        );
-    }
-    native::nn::attention::tiled_attention_backward(
-        grad_output,
-        query,
-        key,
-        value,
-        attn_bias,
-        max_score,
-        inverse_sum,
-        is_causal,
-        scale,
-    )
-}
-
-fn _tiled_attention_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    max_score: &Tensor,
-    inverse_sum: &Tensor,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_output.was_resized()
-        || query.was_resized()
-        || key.was_resized()
-        || value.was_resized()
-        || attn_bias.was_resized()
-        || max_score.was_resized()
-        || inverse_sum.was_resized()
-    {
-        return _tiled_attention_backward_meta(
-            _keys,
-            &grad_output.snapshot(),
-            &query.snapshot(),
-            &key.snapshot(),
-            &value.snapshot(),
-            attn_bias.snapshot().as_ref(),
-            &max_score.snapshot(),
-            &inverse_sum.snapshot(),
-            is_causal,
-            scale,
-        );
-    }
-    ensure_same_device(
-        "_tiled_attention_backward",
-        &[grad_output, query, key, value, max_score, inverse_sum]
-            .into_iter()
-            .chain(attn_bias)
-            .collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::attention::tiled_attention_backward(
-        grad_output,
-        query,
-        key,
-        value,
-        attn_bias,
-        max_score,
-        inverse_sum,
-        is_causal,
-        scale,
-    )
-}
-
-fn _tiled_attention_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_tiled_attention_backward", given, 9)?;
-    _tiled_attention_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The gradients of query, key and value of `_tiled_attention`, from the gradient of its result and its statistics of each query.
+    _TILED_ATTENTION_BACKWARD: "_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor max_score, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
+        _tiled_attention_backward(grad_output: &Tensor, query: &Tensor, key: &Tensor, value: &Tensor,
+        attn_bias: Option<&Tensor>, max_score: &Tensor, inverse_sum: &Tensor, is_causal: bool, scale: f64) -> (Tensor,
+        Tensor, Tensor), by [grad_output, query, key, value, attn_bias, max_score, inverse_sum];
+    Cpu => {
+        if grad_output.was_resized() || query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() || max_score.was_resized() || inverse_sum.was_resized() {
+            return kernel(&grad_output.snapshot(), &query.snapshot(), &key.snapshot(), &value.snapshot(),
+                attn_bias.snapshot().as_ref(), &max_score.snapshot(), &inverse_sum.snapshot(), is_causal, scale);
+        }
+        native::nn::attention::tiled_attention_backward(grad_output, query, key, value, attn_bias, max_score,
+            inverse_sum, is_causal, scale)
+    },
+    Meta => {
+        if grad_output.was_resized() || query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() || max_score.was_resized() || inverse_sum.was_resized() {
+            return kernel(&grad_output.snapshot(), &query.snapshot(), &key.snapshot(), &value.snapshot(),
+                attn_bias.snapshot().as_ref(), &max_score.snapshot(), &inverse_sum.snapshot(), is_causal, scale);
+        }
+        ensure_same_device("_tiled_attention_backward", &[grad_output, query, key, value, max_score,
+            inverse_sum].into_iter().chain(attn_bias).collect::<Vec<&Tensor>>())?;
+        native::nn::attention::tiled_attention_backward(grad_output, query, key, value, attn_bias, max_score,
+            inverse_sum, is_causal, scale)
+    },
 }

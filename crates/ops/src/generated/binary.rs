@@ -2,2073 +2,571 @@
 
 //! The operators whose kernels are in `native::binary`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::{convert_to_out, copy_to_out};
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `add.Tensor`.
-pub type AddTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `add.Tensor`.
-pub static ADD_TENSOR: Operator<AddTensorFn> = Operator::new(
-    "add.Tensor",
-    "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, add_tensor_cpu as AddTensorFn),
-        Kernel::new(DispatchKey::Meta, add_tensor_meta as AddTensorFn),
-        observed!(ADD_TENSOR: AddTensorFn, [self_, other], self_, other, alpha),
-        boxing!(ADD_TENSOR: AddTensorFn, self_, other, alpha),
-    ],
-    add_tensor_boxed,
-);
-
-/// `self + alpha * other`, with broadcasting and type promotion.
-///
-/// `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn add_tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = ADD_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn add_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("add.Tensor");
-    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
-    native::pointwise::binary::add(&mut iter, self_, other, alpha)?;
-    iter.take_result()
-}
-
-fn add_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("add.Tensor");
-    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
-    iter.take_result()
-}
-
-fn add_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add.Tensor", given, 3)?;
-    add_tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `add_.Tensor`.
-pub type AddInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `add_.Tensor`.
-pub static ADD__TENSOR: Operator<AddInPlaceTensorFn> = Operator::new(
-    "add_.Tensor",
-    "add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, add__tensor_cpu as AddInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, add__tensor_meta as AddInPlaceTensorFn),
-        observed!(ADD__TENSOR: AddInPlaceTensorFn, [self_, other], self_, other, alpha),
-        boxing!(ADD__TENSOR: AddInPlaceTensorFn, self_, other, alpha),
-    ],
-    add__tensor_boxed,
-);
-
-/// `self + alpha * other`, with broadcasting and type promotion.
-///
-/// `add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn add__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = ADD__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn add__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("add_.Tensor", self_);
-    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
-    native::pointwise::binary::add(&mut iter, self_, other, alpha)?;
-    iter.finish()
-}
-
-fn add__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("add_.Tensor", self_);
-    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
-    iter.finish()
-}
-
-fn add__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add_.Tensor", given, 3)?;
-    add__tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `add.out`.
-pub type AddOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `add.out`.
-pub static ADD_OUT: Operator<AddOutFn> = Operator::new(
-    "add.out",
-    "add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, add_out_cpu as AddOutFn),
-        Kernel::new(DispatchKey::Meta, add_out_meta as AddOutFn),
-        observed!(ADD_OUT: AddOutFn, [self_, other, out], self_, other, alpha, out),
-        boxing!(ADD_OUT: AddOutFn, self_, other, alpha, out),
-    ],
-    add_out_boxed,
-);
-
-/// `self + alpha * other`, with broadcasting and type promotion.
-///
-/// `add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ADD_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, alpha, out)
-}
-
-fn add_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("add.out", out);
-    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
-    native::pointwise::binary::add(&mut iter, self_, other, alpha)?;
-    iter.finish_out()
-}
-
-fn add_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("add.out", out);
-    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
-    iter.finish_out()
-}
-
-fn add_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add.out", given, 4)?;
-    add_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `add.Scalar`.
-pub type AddScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `add.Scalar`.
-pub static ADD_SCALAR: Operator<AddScalarFn> = Operator::new(
-    "add.Scalar",
-    "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, add_scalar_composite as AddScalarFn),
-        observed!(ADD_SCALAR: AddScalarFn, [self_], self_, other, alpha),
-        boxing!(ADD_SCALAR: AddScalarFn, self_, other, alpha),
-    ],
-    add_scalar_boxed,
-);
-
-/// `self + alpha * other`, for a number `other`.
-///
-/// `add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn add_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = ADD_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn add_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::binary::add_scalar(self_, other, alpha)
-}
-
-fn add_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add.Scalar", given, 3)?;
-    add_scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `add.Scalar_out`.
-pub type AddScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `add.Scalar_out`.
-pub static ADD_SCALAR_OUT: Operator<AddScalarOutFn> = Operator::new(
-    "add.Scalar_out",
-    "add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, add_scalar_out_composite as AddScalarOutFn),
-        observed!(ADD_SCALAR_OUT: AddScalarOutFn, [self_, out], self_, other, alpha, out),
-        boxing!(ADD_SCALAR_OUT: AddScalarOutFn, self_, other, alpha, out),
-    ],
-    add_scalar_out_boxed,
-);
-
-/// `self + alpha * other`, for a number `other`.
-///
-/// `add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn add_scalar_out(self_: &Tensor, other: Scalar, alpha: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ADD_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, alpha, out)
-}
-
-fn add_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::binary::add_scalar(self_, other, alpha)?;
-    copy_to_out(&result, out)
-}
-
-fn add_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add.Scalar_out", given, 4)?;
-    add_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `add_.Scalar`.
-pub type AddInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `add_.Scalar`.
-pub static ADD__SCALAR: Operator<AddInPlaceScalarFn> = Operator::new(
-    "add_.Scalar",
-    "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, add__scalar_composite as AddInPlaceScalarFn),
-        observed!(ADD__SCALAR: AddInPlaceScalarFn, [self_], self_, other, alpha),
-        boxing!(ADD__SCALAR: AddInPlaceScalarFn, self_, other, alpha),
-    ],
-    add__scalar_boxed,
-);
-
-/// `self += alpha * other`, for a number `other`.
-///
-/// `add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn add__scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = ADD__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn add__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    native::pointwise::binary::add_scalar_(self_, other, alpha)
-}
-
-fn add__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add_.Scalar", given, 3)?;
-    add__scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sub.Tensor`.
-pub type SubTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `sub.Tensor`.
-pub static SUB_TENSOR: Operator<SubTensorFn> = Operator::new(
-    "sub.Tensor",
-    "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sub_tensor_cpu as SubTensorFn),
-        Kernel::new(DispatchKey::Meta, sub_tensor_meta as SubTensorFn),
-        observed!(SUB_TENSOR: SubTensorFn, [self_, other], self_, other, alpha),
-        boxing!(SUB_TENSOR: SubTensorFn, self_, other, alpha),
-    ],
-    sub_tensor_boxed,
-);
-
-/// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
-///
-/// `sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn sub_tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SUB_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn sub_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sub.Tensor");
-    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    native::pointwise::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.take_result()
-}
-
-fn sub_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sub.Tensor");
-    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.take_result()
-}
-
-fn sub_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.Tensor", given, 3)?;
-    sub_tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sub_.Tensor`.
-pub type SubInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `sub_.Tensor`.
-pub static SUB__TENSOR: Operator<SubInPlaceTensorFn> = Operator::new(
-    "sub_.Tensor",
-    "sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sub__tensor_cpu as SubInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, sub__tensor_meta as SubInPlaceTensorFn),
-        observed!(SUB__TENSOR: SubInPlaceTensorFn, [self_, other], self_, other, alpha),
-        boxing!(SUB__TENSOR: SubInPlaceTensorFn, self_, other, alpha),
-    ],
-    sub__tensor_boxed,
-);
-
-/// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
-///
-/// `sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn sub__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = SUB__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn sub__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sub_.Tensor", self_);
-    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    native::pointwise::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.finish()
-}
-
-fn sub__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sub_.Tensor", self_);
-    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.finish()
-}
-
-fn sub__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub_.Tensor", given, 3)?;
-    sub__tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sub.out`.
-pub type SubOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `sub.out`.
-pub static SUB_OUT: Operator<SubOutFn> = Operator::new(
-    "sub.out",
-    "sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sub_out_cpu as SubOutFn),
-        Kernel::new(DispatchKey::Meta, sub_out_meta as SubOutFn),
-        observed!(SUB_OUT: SubOutFn, [self_, other, out], self_, other, alpha, out),
-        boxing!(SUB_OUT: SubOutFn, self_, other, alpha, out),
-    ],
-    sub_out_boxed,
-);
-
-/// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
-///
-/// `sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SUB_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, alpha, out)
-}
-
-fn sub_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("sub.out", out);
-    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    native::pointwise::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.finish_out()
-}
-
-fn sub_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("sub.out", out);
-    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.finish_out()
-}
-
-fn sub_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.out", given, 4)?;
-    sub_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `sub.Scalar`.
-pub type SubScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `sub.Scalar`.
-pub static SUB_SCALAR: Operator<SubScalarFn> = Operator::new(
-    "sub.Scalar",
-    "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_composite as SubScalarFn),
-        observed!(SUB_SCALAR: SubScalarFn, [self_], self_, other, alpha),
-        boxing!(SUB_SCALAR: SubScalarFn, self_, other, alpha),
-    ],
-    sub_scalar_boxed,
-);
-
-/// `self - alpha * other`, for a number `other`.
-///
-/// `sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn sub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SUB_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn sub_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::binary::sub_scalar(self_, other, alpha)
-}
-
-fn sub_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.Scalar", given, 3)?;
-    sub_scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sub.Scalar_out`.
-pub type SubScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `sub.Scalar_out`.
-pub static SUB_SCALAR_OUT: Operator<SubScalarOutFn> = Operator::new(
-    "sub.Scalar_out",
-    "sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_out_composite as SubScalarOutFn),
-        observed!(SUB_SCALAR_OUT: SubScalarOutFn, [self_, out], self_, other, alpha, out),
-        boxing!(SUB_SCALAR_OUT: SubScalarOutFn, self_, other, alpha, out),
-    ],
-    sub_scalar_out_boxed,
-);
-
-/// `self - alpha * other`, for a number `other`.
-///
-/// `sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sub_scalar_out(self_: &Tensor, other: Scalar, alpha: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SUB_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, alpha, out)
-}
-
-fn sub_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::binary::sub_scalar(self_, other, alpha)?;
-    copy_to_out(&result, out)
-}
-
-fn sub_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.Scalar_out", given, 4)?;
-    sub_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `sub_.Scalar`.
-pub type SubInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `sub_.Scalar`.
-pub static SUB__SCALAR: Operator<SubInPlaceScalarFn> = Operator::new(
-    "sub_.Scalar",
-    "sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, sub__scalar_composite as SubInPlaceScalarFn),
-        observed!(SUB__SCALAR: SubInPlaceScalarFn, [self_], self_, other, alpha),
-        boxing!(SUB__SCALAR: SubInPlaceScalarFn, self_, other, alpha),
-    ],
-    sub__scalar_boxed,
-);
-
-/// `self -= alpha * other`, for a number `other`.
-///
-/// `sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn sub__scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = SUB__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn sub__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    native::pointwise::binary::sub_scalar_(self_, other, alpha)
-}
-
-fn sub__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub_.Scalar", given, 3)?;
-    sub__scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rsub.Tensor`.
-pub type RsubTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `rsub.Tensor`.
-pub static RSUB_TENSOR: Operator<RsubTensorFn> = Operator::new(
-    "rsub.Tensor",
-    "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_composite as RsubTensorFn),
-        observed!(RSUB_TENSOR: RsubTensorFn, [self_, other], self_, other, alpha),
-        boxing!(RSUB_TENSOR: RsubTensorFn, self_, other, alpha),
-    ],
-    rsub_tensor_boxed,
-);
-
-/// `other - alpha * self`.
-///
-/// `rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn rsub_tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = RSUB_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn rsub_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::binary::rsub(self_, other, alpha)
-}
-
-fn rsub_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rsub.Tensor", given, 3)?;
-    rsub_tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rsub.Tensor_out`.
-pub type RsubTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `rsub.Tensor_out`.
-pub static RSUB_TENSOR_OUT: Operator<RsubTensorOutFn> = Operator::new(
-    "rsub.Tensor_out",
-    "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_out_composite as RsubTensorOutFn),
-        observed!(RSUB_TENSOR_OUT: RsubTensorOutFn, [self_, other, out], self_, other, alpha, out),
-        boxing!(RSUB_TENSOR_OUT: RsubTensorOutFn, self_, other, alpha, out),
-    ],
-    rsub_tensor_out_boxed,
-);
-
-/// `other - alpha * self`.
-///
-/// `rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn rsub_tensor_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RSUB_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, alpha, out)
-}
-
-fn rsub_tensor_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::binary::rsub(self_, other, alpha)?;
-    copy_to_out(&result, out)
-}
-
-fn rsub_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rsub.Tensor_out", given, 4)?;
-    rsub_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `rsub.Scalar`.
-pub type RsubScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `rsub.Scalar`.
-pub static RSUB_SCALAR: Operator<RsubScalarFn> = Operator::new(
-    "rsub.Scalar",
-    "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_composite as RsubScalarFn),
-        observed!(RSUB_SCALAR: RsubScalarFn, [self_], self_, other, alpha),
-        boxing!(RSUB_SCALAR: RsubScalarFn, self_, other, alpha),
-    ],
-    rsub_scalar_boxed,
-);
-
-/// `other - alpha * self`, for a number `other`.
-///
-/// `rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = RSUB_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn rsub_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::binary::rsub_scalar(self_, other, alpha)
-}
-
-fn rsub_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rsub.Scalar", given, 3)?;
-    rsub_scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rsub.Scalar_out`.
-pub type RsubScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `rsub.Scalar_out`.
-pub static RSUB_SCALAR_OUT: Operator<RsubScalarOutFn> = Operator::new(
-    "rsub.Scalar_out",
-    "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_out_composite as RsubScalarOutFn),
-        observed!(RSUB_SCALAR_OUT: RsubScalarOutFn, [self_, out], self_, other, alpha, out),
-        boxing!(RSUB_SCALAR_OUT: RsubScalarOutFn, self_, other, alpha, out),
-    ],
-    rsub_scalar_out_boxed,
-);
-
-/// `other - alpha * self`, for a number `other`.
-///
-/// `rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn rsub_scalar_out(self_: &Tensor, other: Scalar, alpha: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RSUB_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, alpha, out)
-}
-
-fn rsub_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::binary::rsub_scalar(self_, other, alpha)?;
-    copy_to_out(&result, out)
-}
-
-fn rsub_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rsub.Scalar_out", given, 4)?;
-    rsub_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `mul.Tensor`.
-pub type MulTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `mul.Tensor`.
-pub static MUL_TENSOR: Operator<MulTensorFn> = Operator::new(
-    "mul.Tensor",
-    "mul.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, mul_tensor_cpu as MulTensorFn),
-        Kernel::new(DispatchKey::Meta, mul_tensor_meta as MulTensorFn),
-        observed!(MUL_TENSOR: MulTensorFn, [self_, other], self_, other),
-        boxing!(MUL_TENSOR: MulTensorFn, self_, other),
-    ],
-    mul_tensor_boxed,
-);
-
-/// `self * other`, element by element.
-///
-/// `mul.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn mul_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MUL_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn mul_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("mul.Tensor");
-    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::mul(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn mul_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("mul.Tensor");
-    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn mul_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul.Tensor", given, 2)?;
-    mul_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mul_.Tensor`.
-pub type MulInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `mul_.Tensor`.
-pub static MUL__TENSOR: Operator<MulInPlaceTensorFn> = Operator::new(
-    "mul_.Tensor",
-    "mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mul__tensor_cpu as MulInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, mul__tensor_meta as MulInPlaceTensorFn),
-        observed!(MUL__TENSOR: MulInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(MUL__TENSOR: MulInPlaceTensorFn, self_, other),
-    ],
-    mul__tensor_boxed,
-);
-
-/// `self * other`, element by element.
-///
-/// `mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn mul__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = MUL__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn mul__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("mul_.Tensor", self_);
-    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::mul(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn mul__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("mul_.Tensor", self_);
-    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn mul__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul_.Tensor", given, 2)?;
-    mul__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mul.out`.
-pub type MulOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `mul.out`.
-pub static MUL_OUT: Operator<MulOutFn> = Operator::new(
-    "mul.out",
-    "mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mul_out_cpu as MulOutFn),
-        Kernel::new(DispatchKey::Meta, mul_out_meta as MulOutFn),
-        observed!(MUL_OUT: MulOutFn, [self_, other, out], self_, other, out),
-        boxing!(MUL_OUT: MulOutFn, self_, other, out),
-    ],
-    mul_out_boxed,
-);
-
-/// `self * other`, element by element.
-///
-/// `mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn mul_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MUL_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn mul_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("mul.out", out);
-    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::mul(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn mul_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("mul.out", out);
-    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn mul_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul.out", given, 3)?;
-    mul_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mul.Scalar`.
-pub type MulScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `mul.Scalar`.
-pub static MUL_SCALAR: Operator<MulScalarFn> = Operator::new(
-    "mul.Scalar",
-    "mul.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, mul_scalar_composite as MulScalarFn),
-        observed!(MUL_SCALAR: MulScalarFn, [self_], self_, other),
-        boxing!(MUL_SCALAR: MulScalarFn, self_, other),
-    ],
-    mul_scalar_boxed,
-);
-
-/// `self * other`, for a number `other`.
-///
-/// `mul.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn mul_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = MUL_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn mul_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::binary::mul_scalar(self_, other)
-}
-
-fn mul_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul.Scalar", given, 2)?;
-    mul_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mul.Scalar_out`.
-pub type MulScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `mul.Scalar_out`.
-pub static MUL_SCALAR_OUT: Operator<MulScalarOutFn> = Operator::new(
-    "mul.Scalar_out",
-    "mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, mul_scalar_out_composite as MulScalarOutFn),
-        observed!(MUL_SCALAR_OUT: MulScalarOutFn, [self_, out], self_, other, out),
-        boxing!(MUL_SCALAR_OUT: MulScalarOutFn, self_, other, out),
-    ],
-    mul_scalar_out_boxed,
-);
-
-/// `self * other`, for a number `other`.
-///
-/// `mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn mul_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MUL_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn mul_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::binary::mul_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn mul_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul.Scalar_out", given, 3)?;
-    mul_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mul_.Scalar`.
-pub type MulInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `mul_.Scalar`.
-pub static MUL__SCALAR: Operator<MulInPlaceScalarFn> = Operator::new(
-    "mul_.Scalar",
-    "mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, mul__scalar_composite as MulInPlaceScalarFn),
-        observed!(MUL__SCALAR: MulInPlaceScalarFn, [self_], self_, other),
-        boxing!(MUL__SCALAR: MulInPlaceScalarFn, self_, other),
-    ],
-    mul__scalar_boxed,
-);
-
-/// `self *= other`, for a number `other`.
-///
-/// `mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn mul__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = MUL__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn mul__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::binary::mul_scalar_(self_, other)
-}
-
-fn mul__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul_.Scalar", given, 2)?;
-    mul__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_chain`.
-pub type _ChainFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `_chain`.
-pub static _CHAIN: Operator<_ChainFn> = Operator::new(
-    "_chain",
-    "_chain(Tensor grad_output, Tensor derivative) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _chain_cpu as _ChainFn),
-        Kernel::new(DispatchKey::Meta, _chain_meta as _ChainFn),
-        observed!(_CHAIN: _ChainFn, [grad_output, derivative], grad_output, derivative),
-        boxing!(_CHAIN: _ChainFn, grad_output, derivative),
-    ],
-    _chain_boxed,
-);
-
-/// `grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there.
-///
-/// `_chain(Tensor grad_output, Tensor derivative) -> Tensor`
-#[inline]
-pub fn _chain(grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = _CHAIN.select(grad_output.key_set() | derivative.key_set())?;
-    kernel(keys, grad_output, derivative)
-}
-
-fn _chain_cpu(_keys: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("_chain");
-    native::pointwise::binary::chain_meta(&mut iter, grad_output, derivative)?;
-    native::pointwise::binary::chain(&mut iter, grad_output, derivative)?;
-    iter.take_result()
-}
-
-fn _chain_meta(_keys: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("_chain");
-    native::pointwise::binary::chain_meta(&mut iter, grad_output, derivative)?;
-    iter.take_result()
-}
-
-fn _chain_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_chain", given, 2)?;
-    _chain(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_chain_div`.
-pub type _ChainDivFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `_chain_div`.
-pub static _CHAIN_DIV: Operator<_ChainDivFn> = Operator::new(
-    "_chain_div",
-    "_chain_div(Tensor grad_output, Tensor divisor) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _chain_div_cpu as _ChainDivFn),
-        Kernel::new(DispatchKey::Meta, _chain_div_meta as _ChainDivFn),
-        observed!(_CHAIN_DIV: _ChainDivFn, [grad_output, divisor], grad_output, divisor),
-        boxing!(_CHAIN_DIV: _ChainDivFn, grad_output, divisor),
-    ],
-    _chain_div_boxed,
-);
-
-/// `grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there.
-///
-/// `_chain_div(Tensor grad_output, Tensor divisor) -> Tensor`
-#[inline]
-pub fn _chain_div(grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = _CHAIN_DIV.select(grad_output.key_set() | divisor.key_set())?;
-    kernel(keys, grad_output, divisor)
-}
-
-fn _chain_div_cpu(_keys: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("_chain_div");
-    native::pointwise::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
-    native::pointwise::binary::chain_div(&mut iter, grad_output, divisor)?;
-    iter.take_result()
-}
-
-fn _chain_div_meta(_keys: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("_chain_div");
-    native::pointwise::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
-    iter.take_result()
-}
-
-fn _chain_div_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_chain_div", given, 2)?;
-    _chain_div(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `div.Tensor`.
-pub type DivTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `div.Tensor`.
-pub static DIV_TENSOR: Operator<DivTensorFn> = Operator::new(
-    "div.Tensor",
-    "div.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, div_tensor_cpu as DivTensorFn),
-        Kernel::new(DispatchKey::Meta, div_tensor_meta as DivTensorFn),
-        observed!(DIV_TENSOR: DivTensorFn, [self_, other], self_, other),
-        boxing!(DIV_TENSOR: DivTensorFn, self_, other),
-    ],
-    div_tensor_boxed,
-);
-
-/// `self / other`, element by element; integers give the default floating point type.
-///
-/// `div.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn div_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = DIV_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn div_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("div.Tensor");
-    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::div(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn div_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("div.Tensor");
-    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn div_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.Tensor", given, 2)?;
-    div_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `div_.Tensor`.
-pub type DivInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `div_.Tensor`.
-pub static DIV__TENSOR: Operator<DivInPlaceTensorFn> = Operator::new(
-    "div_.Tensor",
-    "div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, div__tensor_cpu as DivInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, div__tensor_meta as DivInPlaceTensorFn),
-        observed!(DIV__TENSOR: DivInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(DIV__TENSOR: DivInPlaceTensorFn, self_, other),
-    ],
-    div__tensor_boxed,
-);
-
-/// `self / other`, element by element; integers give the default floating point type.
-///
-/// `div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn div__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIV__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn div__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("div_.Tensor", self_);
-    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::div(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn div__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("div_.Tensor", self_);
-    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn div__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div_.Tensor", given, 2)?;
-    div__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `div.out`.
-pub type DivOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `div.out`.
-pub static DIV_OUT: Operator<DivOutFn> = Operator::new(
-    "div.out",
-    "div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, div_out_cpu as DivOutFn),
-        Kernel::new(DispatchKey::Meta, div_out_meta as DivOutFn),
-        observed!(DIV_OUT: DivOutFn, [self_, other, out], self_, other, out),
-        boxing!(DIV_OUT: DivOutFn, self_, other, out),
-    ],
-    div_out_boxed,
-);
-
-/// `self / other`, element by element; integers give the default floating point type.
-///
-/// `div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn div_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIV_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn div_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("div.out", out);
-    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::div(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn div_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("div.out", out);
-    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn div_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.out", given, 3)?;
-    div_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `div.Scalar`.
-pub type DivScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `div.Scalar`.
-pub static DIV_SCALAR: Operator<DivScalarFn> = Operator::new(
-    "div.Scalar",
-    "div.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_composite as DivScalarFn),
-        observed!(DIV_SCALAR: DivScalarFn, [self_], self_, other),
-        boxing!(DIV_SCALAR: DivScalarFn, self_, other),
-    ],
-    div_scalar_boxed,
-);
-
-/// `self / other`, for a number `other`.
-///
-/// `div.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn div_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = DIV_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn div_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::binary::div_scalar(self_, other)
-}
-
-fn div_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.Scalar", given, 2)?;
-    div_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `div.Scalar_out`.
-pub type DivScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `div.Scalar_out`.
-pub static DIV_SCALAR_OUT: Operator<DivScalarOutFn> = Operator::new(
-    "div.Scalar_out",
-    "div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_out_composite as DivScalarOutFn),
-        observed!(DIV_SCALAR_OUT: DivScalarOutFn, [self_, out], self_, other, out),
-        boxing!(DIV_SCALAR_OUT: DivScalarOutFn, self_, other, out),
-    ],
-    div_scalar_out_boxed,
-);
-
-/// `self / other`, for a number `other`.
-///
-/// `div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn div_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIV_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn div_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::binary::div_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn div_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.Scalar_out", given, 3)?;
-    div_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `div_.Scalar`.
-pub type DivInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `div_.Scalar`.
-pub static DIV__SCALAR: Operator<DivInPlaceScalarFn> = Operator::new(
-    "div_.Scalar",
-    "div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, div__scalar_composite as DivInPlaceScalarFn),
-        observed!(DIV__SCALAR: DivInPlaceScalarFn, [self_], self_, other),
-        boxing!(DIV__SCALAR: DivInPlaceScalarFn, self_, other),
-    ],
-    div__scalar_boxed,
-);
-
-/// `self /= other`, for a number `other`.
-///
-/// `div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn div__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = DIV__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn div__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::binary::div_scalar_(self_, other)
-}
-
-fn div__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div_.Scalar", given, 2)?;
-    div__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `maximum`.
-pub type MaximumFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `maximum`.
-pub static MAXIMUM: Operator<MaximumFn> = Operator::new(
-    "maximum",
-    "maximum(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, maximum_cpu as MaximumFn),
-        Kernel::new(DispatchKey::Meta, maximum_meta as MaximumFn),
-        observed!(MAXIMUM: MaximumFn, [self_, other], self_, other),
-        boxing!(MAXIMUM: MaximumFn, self_, other),
-    ],
-    maximum_boxed,
-);
-
-/// `max(self, other)`, element by element, NaN where either is NaN.
-///
-/// `maximum(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MAXIMUM.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn maximum_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("maximum");
-    native::pointwise::binary::maximum_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::maximum(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn maximum_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("maximum");
-    native::pointwise::binary::maximum_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn maximum_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("maximum", given, 2)?;
-    maximum(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `maximum.out`.
-pub type MaximumOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `maximum.out`.
-pub static MAXIMUM_OUT: Operator<MaximumOutFn> = Operator::new(
-    "maximum.out",
-    "maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, maximum_out_cpu as MaximumOutFn),
-        Kernel::new(DispatchKey::Meta, maximum_out_meta as MaximumOutFn),
-        observed!(MAXIMUM_OUT: MaximumOutFn, [self_, other, out], self_, other, out),
-        boxing!(MAXIMUM_OUT: MaximumOutFn, self_, other, out),
-    ],
-    maximum_out_boxed,
-);
-
-/// `max(self, other)`, element by element, NaN where either is NaN.
-///
-/// `maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MAXIMUM_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn maximum_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("maximum.out", out);
-    native::pointwise::binary::maximum_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::maximum(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn maximum_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("maximum.out", out);
-    native::pointwise::binary::maximum_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn maximum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("maximum.out", given, 3)?;
-    maximum_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `minimum`.
-pub type MinimumFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `minimum`.
-pub static MINIMUM: Operator<MinimumFn> = Operator::new(
-    "minimum",
-    "minimum(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, minimum_cpu as MinimumFn),
-        Kernel::new(DispatchKey::Meta, minimum_meta as MinimumFn),
-        observed!(MINIMUM: MinimumFn, [self_, other], self_, other),
-        boxing!(MINIMUM: MinimumFn, self_, other),
-    ],
-    minimum_boxed,
-);
-
-/// `min(self, other)`, element by element, NaN where either is NaN.
-///
-/// `minimum(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MINIMUM.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn minimum_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("minimum");
-    native::pointwise::binary::minimum_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::minimum(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn minimum_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("minimum");
-    native::pointwise::binary::minimum_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn minimum_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("minimum", given, 2)?;
-    minimum(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `minimum.out`.
-pub type MinimumOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `minimum.out`.
-pub static MINIMUM_OUT: Operator<MinimumOutFn> = Operator::new(
-    "minimum.out",
-    "minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, minimum_out_cpu as MinimumOutFn),
-        Kernel::new(DispatchKey::Meta, minimum_out_meta as MinimumOutFn),
-        observed!(MINIMUM_OUT: MinimumOutFn, [self_, other, out], self_, other, out),
-        boxing!(MINIMUM_OUT: MinimumOutFn, self_, other, out),
-    ],
-    minimum_out_boxed,
-);
-
-/// `min(self, other)`, element by element, NaN where either is NaN.
-///
-/// `minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MINIMUM_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn minimum_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("minimum.out", out);
-    native::pointwise::binary::minimum_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::minimum(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn minimum_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("minimum.out", out);
-    native::pointwise::binary::minimum_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn minimum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("minimum.out", given, 3)?;
-    minimum_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fmax`.
-pub type FmaxFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `fmax`.
-pub static FMAX: Operator<FmaxFn> = Operator::new(
-    "fmax",
-    "fmax(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, fmax_cpu as FmaxFn),
-        Kernel::new(DispatchKey::Meta, fmax_meta as FmaxFn),
-        observed!(FMAX: FmaxFn, [self_, other], self_, other),
-        boxing!(FMAX: FmaxFn, self_, other),
-    ],
-    fmax_boxed,
-);
-
-/// `max(self, other)`, element by element; of a number and NaN, the number.
-///
-/// `fmax(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FMAX.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn fmax_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("fmax");
-    native::pointwise::binary::fmax_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::fmax(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn fmax_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("fmax");
-    native::pointwise::binary::fmax_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn fmax_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmax", given, 2)?;
-    fmax(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fmax.out`.
-pub type FmaxOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `fmax.out`.
-pub static FMAX_OUT: Operator<FmaxOutFn> = Operator::new(
-    "fmax.out",
-    "fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, fmax_out_cpu as FmaxOutFn),
-        Kernel::new(DispatchKey::Meta, fmax_out_meta as FmaxOutFn),
-        observed!(FMAX_OUT: FmaxOutFn, [self_, other, out], self_, other, out),
-        boxing!(FMAX_OUT: FmaxOutFn, self_, other, out),
-    ],
-    fmax_out_boxed,
-);
-
-/// `max(self, other)`, element by element; of a number and NaN, the number.
-///
-/// `fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FMAX_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn fmax_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("fmax.out", out);
-    native::pointwise::binary::fmax_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::fmax(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn fmax_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("fmax.out", out);
-    native::pointwise::binary::fmax_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn fmax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmax.out", given, 3)?;
-    fmax_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fmin`.
-pub type FminFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `fmin`.
-pub static FMIN: Operator<FminFn> = Operator::new(
-    "fmin",
-    "fmin(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, fmin_cpu as FminFn),
-        Kernel::new(DispatchKey::Meta, fmin_meta as FminFn),
-        observed!(FMIN: FminFn, [self_, other], self_, other),
-        boxing!(FMIN: FminFn, self_, other),
-    ],
-    fmin_boxed,
-);
-
-/// `min(self, other)`, element by element; of a number and NaN, the number.
-///
-/// `fmin(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FMIN.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn fmin_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("fmin");
-    native::pointwise::binary::fmin_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::fmin(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn fmin_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("fmin");
-    native::pointwise::binary::fmin_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn fmin_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmin", given, 2)?;
-    fmin(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fmin.out`.
-pub type FminOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `fmin.out`.
-pub static FMIN_OUT: Operator<FminOutFn> = Operator::new(
-    "fmin.out",
-    "fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, fmin_out_cpu as FminOutFn),
-        Kernel::new(DispatchKey::Meta, fmin_out_meta as FminOutFn),
-        observed!(FMIN_OUT: FminOutFn, [self_, other, out], self_, other, out),
-        boxing!(FMIN_OUT: FminOutFn, self_, other, out),
-    ],
-    fmin_out_boxed,
-);
-
-/// `min(self, other)`, element by element; of a number and NaN, the number.
-///
-/// `fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FMIN_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn fmin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("fmin.out", out);
-    native::pointwise::binary::fmin_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::fmin(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn fmin_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("fmin.out", out);
-    native::pointwise::binary::fmin_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn fmin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmin.out", given, 3)?;
-    fmin_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atan2`.
-pub type Atan2Fn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `atan2`.
-pub static ATAN2: Operator<Atan2Fn> = Operator::new(
-    "atan2",
-    "atan2(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, atan2_cpu as Atan2Fn),
-        Kernel::new(DispatchKey::Meta, atan2_meta as Atan2Fn),
-        observed!(ATAN2: Atan2Fn, [self_, other], self_, other),
-        boxing!(ATAN2: Atan2Fn, self_, other),
-    ],
-    atan2_boxed,
-);
-
-/// The angle of the point `(other, self)`, from -pi to pi.
-///
-/// `atan2(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ATAN2.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn atan2_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("atan2");
-    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::atan2(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn atan2_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("atan2");
-    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn atan2_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atan2", given, 2)?;
-    atan2(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atan2_`.
-pub type Atan2InPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `atan2_`.
-pub static ATAN2_: Operator<Atan2InPlaceFn> = Operator::new(
-    "atan2_",
-    "atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, atan2__cpu as Atan2InPlaceFn),
-        Kernel::new(DispatchKey::Meta, atan2__meta as Atan2InPlaceFn),
-        observed!(ATAN2_: Atan2InPlaceFn, [self_, other], self_, other),
-        boxing!(ATAN2_: Atan2InPlaceFn, self_, other),
-    ],
-    atan2__boxed,
-);
-
-/// The angle of the point `(other, self)`, from -pi to pi.
-///
-/// `atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = ATAN2_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn atan2__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("atan2_", self_);
-    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::atan2(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn atan2__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("atan2_", self_);
-    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn atan2__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atan2_", given, 2)?;
-    atan2_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atan2.out`.
-pub type Atan2OutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `atan2.out`.
-pub static ATAN2_OUT: Operator<Atan2OutFn> = Operator::new(
-    "atan2.out",
-    "atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, atan2_out_cpu as Atan2OutFn),
-        Kernel::new(DispatchKey::Meta, atan2_out_meta as Atan2OutFn),
-        observed!(ATAN2_OUT: Atan2OutFn, [self_, other, out], self_, other, out),
-        boxing!(ATAN2_OUT: Atan2OutFn, self_, other, out),
-    ],
-    atan2_out_boxed,
-);
-
-/// The angle of the point `(other, self)`, from -pi to pi.
-///
-/// `atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ATAN2_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn atan2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("atan2.out", out);
-    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::atan2(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn atan2_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("atan2.out", out);
-    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn atan2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atan2.out", given, 3)?;
-    atan2_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hypot`.
-pub type HypotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `hypot`.
-pub static HYPOT: Operator<HypotFn> = Operator::new(
-    "hypot",
-    "hypot(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, hypot_cpu as HypotFn),
-        Kernel::new(DispatchKey::Meta, hypot_meta as HypotFn),
-        observed!(HYPOT: HypotFn, [self_, other], self_, other),
-        boxing!(HYPOT: HypotFn, self_, other),
-    ],
-    hypot_boxed,
-);
-
-/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
-///
-/// `hypot(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = HYPOT.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn hypot_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hypot");
-    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::hypot(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn hypot_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("hypot");
-    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn hypot_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hypot", given, 2)?;
-    hypot(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hypot_`.
-pub type HypotInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `hypot_`.
-pub static HYPOT_: Operator<HypotInPlaceFn> = Operator::new(
-    "hypot_",
-    "hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, hypot__cpu as HypotInPlaceFn),
-        Kernel::new(DispatchKey::Meta, hypot__meta as HypotInPlaceFn),
-        observed!(HYPOT_: HypotInPlaceFn, [self_, other], self_, other),
-        boxing!(HYPOT_: HypotInPlaceFn, self_, other),
-    ],
-    hypot__boxed,
-);
-
-/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
-///
-/// `hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = HYPOT_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn hypot__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("hypot_", self_);
-    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::hypot(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn hypot__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("hypot_", self_);
-    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn hypot__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hypot_", given, 2)?;
-    hypot_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hypot.out`.
-pub type HypotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `hypot.out`.
-pub static HYPOT_OUT: Operator<HypotOutFn> = Operator::new(
-    "hypot.out",
-    "hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, hypot_out_cpu as HypotOutFn),
-        Kernel::new(DispatchKey::Meta, hypot_out_meta as HypotOutFn),
-        observed!(HYPOT_OUT: HypotOutFn, [self_, other, out], self_, other, out),
-        boxing!(HYPOT_OUT: HypotOutFn, self_, other, out),
-    ],
-    hypot_out_boxed,
-);
-
-/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
-///
-/// `hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = HYPOT_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn hypot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("hypot.out", out);
-    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::hypot(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn hypot_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("hypot.out", out);
-    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn hypot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hypot.out", given, 3)?;
-    hypot_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `copysign.Tensor`.
-pub type CopysignTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `copysign.Tensor`.
-pub static COPYSIGN_TENSOR: Operator<CopysignTensorFn> = Operator::new(
-    "copysign.Tensor",
-    "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, copysign_tensor_cpu as CopysignTensorFn),
-        Kernel::new(DispatchKey::Meta, copysign_tensor_meta as CopysignTensorFn),
-        observed!(COPYSIGN_TENSOR: CopysignTensorFn, [self_, other], self_, other),
-        boxing!(COPYSIGN_TENSOR: CopysignTensorFn, self_, other),
-    ],
-    copysign_tensor_boxed,
-);
-
-/// `|self|` with the sign of `other`, element by element, in floating point.
-///
-/// `copysign.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn copysign_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = COPYSIGN_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn copysign_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("copysign.Tensor");
-    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::copysign(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn copysign_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("copysign.Tensor");
-    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn copysign_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copysign.Tensor", given, 2)?;
-    copysign_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `copysign_.Tensor`.
-pub type CopysignInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `copysign_.Tensor`.
-pub static COPYSIGN__TENSOR: Operator<CopysignInPlaceTensorFn> = Operator::new(
-    "copysign_.Tensor",
-    "copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, copysign__tensor_cpu as CopysignInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, copysign__tensor_meta as CopysignInPlaceTensorFn),
-        observed!(COPYSIGN__TENSOR: CopysignInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(COPYSIGN__TENSOR: CopysignInPlaceTensorFn, self_, other),
-    ],
-    copysign__tensor_boxed,
-);
-
-/// `|self|` with the sign of `other`, element by element, in floating point.
-///
-/// `copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn copysign__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = COPYSIGN__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn copysign__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("copysign_.Tensor", self_);
-    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::copysign(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn copysign__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("copysign_.Tensor", self_);
-    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn copysign__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copysign_.Tensor", given, 2)?;
-    copysign__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `copysign.out`.
-pub type CopysignOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `copysign.out`.
-pub static COPYSIGN_OUT: Operator<CopysignOutFn> = Operator::new(
-    "copysign.out",
-    "copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, copysign_out_cpu as CopysignOutFn),
-        Kernel::new(DispatchKey::Meta, copysign_out_meta as CopysignOutFn),
-        observed!(COPYSIGN_OUT: CopysignOutFn, [self_, other, out], self_, other, out),
-        boxing!(COPYSIGN_OUT: CopysignOutFn, self_, other, out),
-    ],
-    copysign_out_boxed,
-);
-
-/// `|self|` with the sign of `other`, element by element, in floating point.
-///
-/// `copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = COPYSIGN_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn copysign_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("copysign.out", out);
-    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
-    native::pointwise::binary::copysign(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn copysign_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("copysign.out", out);
-    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn copysign_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copysign.out", given, 3)?;
-    copysign_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `copysign.Scalar`.
-pub type CopysignScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `copysign.Scalar`.
-pub static COPYSIGN_SCALAR: Operator<CopysignScalarFn> = Operator::new(
-    "copysign.Scalar",
-    "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, copysign_scalar_composite as CopysignScalarFn),
-        observed!(COPYSIGN_SCALAR: CopysignScalarFn, [self_], self_, other),
-        boxing!(COPYSIGN_SCALAR: CopysignScalarFn, self_, other),
-    ],
-    copysign_scalar_boxed,
-);
-
-/// `|self|` with the sign of a number, in floating point.
-///
-/// `copysign.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn copysign_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = COPYSIGN_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn copysign_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::binary::copysign_scalar(self_, other)
-}
-
-fn copysign_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copysign.Scalar", given, 2)?;
-    copysign_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `copysign.Scalar_out`.
-pub type CopysignScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `copysign.Scalar_out`.
-pub static COPYSIGN_SCALAR_OUT: Operator<CopysignScalarOutFn> = Operator::new(
-    "copysign.Scalar_out",
-    "copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            copysign_scalar_out_composite as CopysignScalarOutFn,
-        ),
-        observed!(COPYSIGN_SCALAR_OUT: CopysignScalarOutFn, [self_, out], self_, other, out),
-        boxing!(COPYSIGN_SCALAR_OUT: CopysignScalarOutFn, self_, other, out),
-    ],
-    copysign_scalar_out_boxed,
-);
-
-/// `|self|` with the sign of a number, in floating point.
-///
-/// `copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn copysign_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = COPYSIGN_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn copysign_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::binary::copysign_scalar(self_, other)?;
-    convert_to_out(&result, out)
-}
-
-fn copysign_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copysign.Scalar_out", given, 3)?;
-    copysign_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `copysign_.Scalar`.
-pub type CopysignInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `copysign_.Scalar`.
-pub static COPYSIGN__SCALAR: Operator<CopysignInPlaceScalarFn> = Operator::new(
-    "copysign_.Scalar",
-    "copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            copysign__scalar_composite as CopysignInPlaceScalarFn,
-        ),
-        observed!(COPYSIGN__SCALAR: CopysignInPlaceScalarFn, [self_], self_, other),
-        boxing!(COPYSIGN__SCALAR: CopysignInPlaceScalarFn, self_, other),
-    ],
-    copysign__scalar_boxed,
-);
-
-/// Sets the sign of each element to that of a number.
-///
-/// `copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn copysign__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = COPYSIGN__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn copysign__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::binary::copysign_scalar_(self_, other)
-}
-
-fn copysign__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copysign_.Scalar", given, 2)?;
-    copysign__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// `self + alpha * other`, with broadcasting and type promotion.
+    ADD_TENSOR: "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", add_tensor(self_: &Tensor,
+        other: &Tensor, alpha: Scalar) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("add.Tensor", |iter| {
+            native::pointwise::binary::add_meta(iter, self_, other, alpha)?;
+            native::pointwise::binary::add(iter, self_, other, alpha)
+        })
+    },
+    Meta => iterate::functional("add.Tensor", |iter| native::pointwise::binary::add_meta(iter, self_, other, alpha)),
+}
+
+operator! {
+    /// `self + alpha * other`, with broadcasting and type promotion.
+    ADD__TENSOR: "add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+        add__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("add_.Tensor", self_, |iter| {
+            native::pointwise::binary::add_meta(iter, self_, other, alpha)?;
+            native::pointwise::binary::add(iter, self_, other, alpha)
+        })
+    },
+    Meta => iterate::in_place("add_.Tensor", self_, |iter| native::pointwise::binary::add_meta(iter, self_, other,
+        alpha)),
+}
+
+operator! {
+    /// `self + alpha * other`, with broadcasting and type promotion.
+    ADD_OUT: "add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("add.out", out, |iter| {
+            native::pointwise::binary::add_meta(iter, self_, other, alpha)?;
+            native::pointwise::binary::add(iter, self_, other, alpha)
+        })
+    },
+    Meta => iterate::out("add.out", out, |iter| native::pointwise::binary::add_meta(iter, self_, other, alpha)),
+}
+
+operator! {
+    /// `self + alpha * other`, for a number `other`.
+    ADD_SCALAR: "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", add_scalar(self_: &Tensor,
+        other: Scalar, alpha: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::add_scalar(self_, other, alpha),
+}
+
+operator! {
+    /// `self + alpha * other`, for a number `other`.
+    ADD_SCALAR_OUT: "add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
+        add_scalar_out(self_: &Tensor, other: Scalar, alpha: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::binary::add_scalar(self_, other, alpha)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self += alpha * other`, for a number `other`.
+    ADD__SCALAR: "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+        add__scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::add_scalar_(self_, other, alpha),
+}
+
+operator! {
+    /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
+    SUB_TENSOR: "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub_tensor(self_: &Tensor,
+        other: &Tensor, alpha: Scalar) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("sub.Tensor", |iter| {
+            native::pointwise::binary::sub_meta(iter, self_, other, alpha)?;
+            native::pointwise::binary::sub(iter, self_, other, alpha)
+        })
+    },
+    Meta => iterate::functional("sub.Tensor", |iter| native::pointwise::binary::sub_meta(iter, self_, other, alpha)),
+}
+
+operator! {
+    /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
+    SUB__TENSOR: "sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+        sub__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("sub_.Tensor", self_, |iter| {
+            native::pointwise::binary::sub_meta(iter, self_, other, alpha)?;
+            native::pointwise::binary::sub(iter, self_, other, alpha)
+        })
+    },
+    Meta => iterate::in_place("sub_.Tensor", self_, |iter| native::pointwise::binary::sub_meta(iter, self_, other,
+        alpha)),
+}
+
+operator! {
+    /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
+    SUB_OUT: "sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("sub.out", out, |iter| {
+            native::pointwise::binary::sub_meta(iter, self_, other, alpha)?;
+            native::pointwise::binary::sub(iter, self_, other, alpha)
+        })
+    },
+    Meta => iterate::out("sub.out", out, |iter| native::pointwise::binary::sub_meta(iter, self_, other, alpha)),
+}
+
+operator! {
+    /// `self - alpha * other`, for a number `other`.
+    SUB_SCALAR: "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", sub_scalar(self_: &Tensor,
+        other: Scalar, alpha: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::sub_scalar(self_, other, alpha),
+}
+
+operator! {
+    /// `self - alpha * other`, for a number `other`.
+    SUB_SCALAR_OUT: "sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
+        sub_scalar_out(self_: &Tensor, other: Scalar, alpha: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::binary::sub_scalar(self_, other, alpha)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self -= alpha * other`, for a number `other`.
+    SUB__SCALAR: "sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+        sub__scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::sub_scalar_(self_, other, alpha),
+}
+
+operator! {
+    /// `other - alpha * self`.
+    RSUB_TENSOR: "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", rsub_tensor(self_: &Tensor,
+        other: &Tensor, alpha: Scalar) -> Tensor, by [self_, other];
+    CompositeExplicitAutograd => native::pointwise::binary::rsub(self_, other, alpha),
+}
+
+operator! {
+    /// `other - alpha * self`.
+    RSUB_TENSOR_OUT: "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        rsub_tensor_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> (), by [self_, other, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::binary::rsub(self_, other, alpha)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `other - alpha * self`, for a number `other`.
+    RSUB_SCALAR: "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", rsub_scalar(self_: &Tensor,
+        other: Scalar, alpha: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::rsub_scalar(self_, other, alpha),
+}
+
+operator! {
+    /// `other - alpha * self`, for a number `other`.
+    RSUB_SCALAR_OUT: "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
+        rsub_scalar_out(self_: &Tensor, other: Scalar, alpha: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::binary::rsub_scalar(self_, other, alpha)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self * other`, element by element.
+    MUL_TENSOR: "mul.Tensor(Tensor self, Tensor other) -> Tensor", mul_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("mul.Tensor", |iter| {
+            native::pointwise::binary::mul_meta(iter, self_, other)?;
+            native::pointwise::binary::mul(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("mul.Tensor", |iter| native::pointwise::binary::mul_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self * other`, element by element.
+    MUL__TENSOR: "mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", mul__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("mul_.Tensor", self_, |iter| {
+            native::pointwise::binary::mul_meta(iter, self_, other)?;
+            native::pointwise::binary::mul(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("mul_.Tensor", self_, |iter| native::pointwise::binary::mul_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self * other`, element by element.
+    MUL_OUT: "mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", mul_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("mul.out", out, |iter| {
+            native::pointwise::binary::mul_meta(iter, self_, other)?;
+            native::pointwise::binary::mul(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("mul.out", out, |iter| native::pointwise::binary::mul_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self * other`, for a number `other`.
+    MUL_SCALAR: "mul.Scalar(Tensor self, Scalar other) -> Tensor", mul_scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::mul_scalar(self_, other),
+}
+
+operator! {
+    /// `self * other`, for a number `other`.
+    MUL_SCALAR_OUT: "mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        mul_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::binary::mul_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self *= other`, for a number `other`.
+    MUL__SCALAR: "mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", mul__scalar(self_: &Tensor,
+        other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::mul_scalar_(self_, other),
+}
+
+operator! {
+    /// `grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there.
+    _CHAIN: "_chain(Tensor grad_output, Tensor derivative) -> Tensor", _chain(grad_output: &Tensor,
+        derivative: &Tensor) -> Tensor, by [grad_output, derivative];
+    Cpu => {
+        iterate::functional("_chain", |iter| {
+            native::pointwise::binary::chain_meta(iter, grad_output, derivative)?;
+            native::pointwise::binary::chain(iter, grad_output, derivative)
+        })
+    },
+    Meta => iterate::functional("_chain", |iter| native::pointwise::binary::chain_meta(iter, grad_output,
+        derivative)),
+}
+
+operator! {
+    /// `grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there.
+    _CHAIN_DIV: "_chain_div(Tensor grad_output, Tensor divisor) -> Tensor", _chain_div(grad_output: &Tensor,
+        divisor: &Tensor) -> Tensor, by [grad_output, divisor];
+    Cpu => {
+        iterate::functional("_chain_div", |iter| {
+            native::pointwise::binary::chain_div_meta(iter, grad_output, divisor)?;
+            native::pointwise::binary::chain_div(iter, grad_output, divisor)
+        })
+    },
+    Meta => iterate::functional("_chain_div", |iter| native::pointwise::binary::chain_div_meta(iter, grad_output,
+        divisor)),
+}
+
+operator! {
+    /// `self / other`, element by element; integers give the default floating point type.
+    DIV_TENSOR: "div.Tensor(Tensor self, Tensor other) -> Tensor", div_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("div.Tensor", |iter| {
+            native::pointwise::binary::div_meta(iter, self_, other)?;
+            native::pointwise::binary::div(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("div.Tensor", |iter| native::pointwise::binary::div_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self / other`, element by element; integers give the default floating point type.
+    DIV__TENSOR: "div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", div__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("div_.Tensor", self_, |iter| {
+            native::pointwise::binary::div_meta(iter, self_, other)?;
+            native::pointwise::binary::div(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("div_.Tensor", self_, |iter| native::pointwise::binary::div_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self / other`, element by element; integers give the default floating point type.
+    DIV_OUT: "div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", div_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("div.out", out, |iter| {
+            native::pointwise::binary::div_meta(iter, self_, other)?;
+            native::pointwise::binary::div(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("div.out", out, |iter| native::pointwise::binary::div_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self / other`, for a number `other`.
+    DIV_SCALAR: "div.Scalar(Tensor self, Scalar other) -> Tensor", div_scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::div_scalar(self_, other),
+}
+
+operator! {
+    /// `self / other`, for a number `other`.
+    DIV_SCALAR_OUT: "div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        div_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::binary::div_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self /= other`, for a number `other`.
+    DIV__SCALAR: "div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", div__scalar(self_: &Tensor,
+        other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::div_scalar_(self_, other),
+}
+
+operator! {
+    /// `max(self, other)`, element by element, NaN where either is NaN.
+    MAXIMUM: "maximum(Tensor self, Tensor other) -> Tensor", maximum(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("maximum", |iter| {
+            native::pointwise::binary::maximum_meta(iter, self_, other)?;
+            native::pointwise::binary::maximum(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("maximum", |iter| native::pointwise::binary::maximum_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `max(self, other)`, element by element, NaN where either is NaN.
+    MAXIMUM_OUT: "maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        maximum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("maximum.out", out, |iter| {
+            native::pointwise::binary::maximum_meta(iter, self_, other)?;
+            native::pointwise::binary::maximum(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("maximum.out", out, |iter| native::pointwise::binary::maximum_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `min(self, other)`, element by element, NaN where either is NaN.
+    MINIMUM: "minimum(Tensor self, Tensor other) -> Tensor", minimum(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("minimum", |iter| {
+            native::pointwise::binary::minimum_meta(iter, self_, other)?;
+            native::pointwise::binary::minimum(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("minimum", |iter| native::pointwise::binary::minimum_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `min(self, other)`, element by element, NaN where either is NaN.
+    MINIMUM_OUT: "minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        minimum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("minimum.out", out, |iter| {
+            native::pointwise::binary::minimum_meta(iter, self_, other)?;
+            native::pointwise::binary::minimum(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("minimum.out", out, |iter| native::pointwise::binary::minimum_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `max(self, other)`, element by element; of a number and NaN, the number.
+    FMAX: "fmax(Tensor self, Tensor other) -> Tensor", fmax(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
+        other];
+    Cpu => {
+        iterate::functional("fmax", |iter| {
+            native::pointwise::binary::fmax_meta(iter, self_, other)?;
+            native::pointwise::binary::fmax(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("fmax", |iter| native::pointwise::binary::fmax_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `max(self, other)`, element by element; of a number and NaN, the number.
+    FMAX_OUT: "fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", fmax_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("fmax.out", out, |iter| {
+            native::pointwise::binary::fmax_meta(iter, self_, other)?;
+            native::pointwise::binary::fmax(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("fmax.out", out, |iter| native::pointwise::binary::fmax_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `min(self, other)`, element by element; of a number and NaN, the number.
+    FMIN: "fmin(Tensor self, Tensor other) -> Tensor", fmin(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
+        other];
+    Cpu => {
+        iterate::functional("fmin", |iter| {
+            native::pointwise::binary::fmin_meta(iter, self_, other)?;
+            native::pointwise::binary::fmin(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("fmin", |iter| native::pointwise::binary::fmin_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `min(self, other)`, element by element; of a number and NaN, the number.
+    FMIN_OUT: "fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", fmin_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("fmin.out", out, |iter| {
+            native::pointwise::binary::fmin_meta(iter, self_, other)?;
+            native::pointwise::binary::fmin(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("fmin.out", out, |iter| native::pointwise::binary::fmin_meta(iter, self_, other)),
+}
+
+operator! {
+    /// The angle of the point `(other, self)`, from -pi to pi.
+    ATAN2: "atan2(Tensor self, Tensor other) -> Tensor", atan2(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
+        other];
+    Cpu => {
+        iterate::functional("atan2", |iter| {
+            native::pointwise::binary::atan2_meta(iter, self_, other)?;
+            native::pointwise::binary::atan2(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("atan2", |iter| native::pointwise::binary::atan2_meta(iter, self_, other)),
+}
+
+operator! {
+    /// The angle of the point `(other, self)`, from -pi to pi.
+    ATAN2_: "atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)", atan2_(self_: &Tensor, other: &Tensor) -> (),
+        by [self_, other];
+    Cpu => {
+        iterate::in_place("atan2_", self_, |iter| {
+            native::pointwise::binary::atan2_meta(iter, self_, other)?;
+            native::pointwise::binary::atan2(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("atan2_", self_, |iter| native::pointwise::binary::atan2_meta(iter, self_, other)),
+}
+
+operator! {
+    /// The angle of the point `(other, self)`, from -pi to pi.
+    ATAN2_OUT: "atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", atan2_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("atan2.out", out, |iter| {
+            native::pointwise::binary::atan2_meta(iter, self_, other)?;
+            native::pointwise::binary::atan2(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("atan2.out", out, |iter| native::pointwise::binary::atan2_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
+    HYPOT: "hypot(Tensor self, Tensor other) -> Tensor", hypot(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
+        other];
+    Cpu => {
+        iterate::functional("hypot", |iter| {
+            native::pointwise::binary::hypot_meta(iter, self_, other)?;
+            native::pointwise::binary::hypot(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("hypot", |iter| native::pointwise::binary::hypot_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
+    HYPOT_: "hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)", hypot_(self_: &Tensor, other: &Tensor) -> (),
+        by [self_, other];
+    Cpu => {
+        iterate::in_place("hypot_", self_, |iter| {
+            native::pointwise::binary::hypot_meta(iter, self_, other)?;
+            native::pointwise::binary::hypot(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("hypot_", self_, |iter| native::pointwise::binary::hypot_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
+    HYPOT_OUT: "hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", hypot_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("hypot.out", out, |iter| {
+            native::pointwise::binary::hypot_meta(iter, self_, other)?;
+            native::pointwise::binary::hypot(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("hypot.out", out, |iter| native::pointwise::binary::hypot_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `|self|` with the sign of `other`, element by element, in floating point.
+    COPYSIGN_TENSOR: "copysign.Tensor(Tensor self, Tensor other) -> Tensor", copysign_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("copysign.Tensor", |iter| {
+            native::pointwise::binary::copysign_meta(iter, self_, other)?;
+            native::pointwise::binary::copysign(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("copysign.Tensor", |iter| native::pointwise::binary::copysign_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `|self|` with the sign of `other`, element by element, in floating point.
+    COPYSIGN__TENSOR: "copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        copysign__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("copysign_.Tensor", self_, |iter| {
+            native::pointwise::binary::copysign_meta(iter, self_, other)?;
+            native::pointwise::binary::copysign(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("copysign_.Tensor", self_, |iter| native::pointwise::binary::copysign_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `|self|` with the sign of `other`, element by element, in floating point.
+    COPYSIGN_OUT: "copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        copysign_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("copysign.out", out, |iter| {
+            native::pointwise::binary::copysign_meta(iter, self_, other)?;
+            native::pointwise::binary::copysign(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("copysign.out", out, |iter| native::pointwise::binary::copysign_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `|self|` with the sign of a number, in floating point.
+    COPYSIGN_SCALAR: "copysign.Scalar(Tensor self, Scalar other) -> Tensor", copysign_scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::copysign_scalar(self_, other),
+}
+
+operator! {
+    /// `|self|` with the sign of a number, in floating point.
+    COPYSIGN_SCALAR_OUT: "copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        copysign_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::binary::copysign_scalar(self_, other)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Sets the sign of each element to that of a number.
+    COPYSIGN__SCALAR: "copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        copysign__scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::binary::copysign_scalar_(self_, other),
 }

@@ -2,408 +2,100 @@
 
 //! The operators whose kernels are in `native::bincount_histc`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `bincount`.
-pub type BincountFn = fn(DispatchKeySet, &Tensor, Option<&Tensor>, i64) -> Result<Tensor>;
-
-/// The operator `bincount`.
-pub static BINCOUNT: Operator<BincountFn> = Operator::new(
-    "bincount",
-    "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bincount_cpu as BincountFn),
-        observed!(BINCOUNT: BincountFn, [self_, weights], self_, weights, minlength),
-        boxing!(BINCOUNT: BincountFn, self_, weights, minlength),
-    ],
-    bincount_boxed,
-);
-
-/// The number of occurrences of each integer from 0 on, or the sum of their weights.
-///
-/// `bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor`
-#[inline]
-pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
-    let (keys, kernel) = BINCOUNT.select(self_.key_set() | weights.key_set())?;
-    kernel(keys, self_, weights, minlength)
+operator! {
+    /// The number of occurrences of each integer from 0 on, or the sum of their weights.
+    BINCOUNT: "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor", bincount(self_: &Tensor,
+        weights: Option<&Tensor>, minlength: i64) -> Tensor, by [self_, weights];
+    Cpu => {
+        if self_.was_resized() || weights.was_resized() {
+            return kernel(&self_.snapshot(), weights.snapshot().as_ref(), minlength);
+        }
+        native::reduce::bincount_histc::bincount(self_, weights, minlength)
+    },
 }
 
-fn bincount_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    weights: Option<&Tensor>,
-    minlength: i64,
-) -> Result<Tensor> {
-    if self_.was_resized() || weights.was_resized() {
-        return bincount_cpu(_keys, &self_.snapshot(), weights.snapshot().as_ref(), minlength);
-    }
-    native::reduce::bincount_histc::bincount(self_, weights, minlength)
+operator! {
+    /// The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal.
+    HISTC: "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", histc(self_: &Tensor, bins: i64,
+        min: Scalar, max: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), bins, min, max);
+        }
+        native::reduce::bincount_histc::histc(self_, bins, min, max)
+    },
 }
 
-fn bincount_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bincount", given, 3)?;
-    bincount(arguments.tensor()?, arguments.optional_tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal.
+    HISTC_OUT: "histc.out(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor(a!) out) -> Tensor(a!)",
+        histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), bins, min, max, out);
+        }
+        let result = native::reduce::bincount_histc::histc(self_, bins, min, max)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `histc`.
-pub type HistcFn = fn(DispatchKeySet, &Tensor, i64, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `histc`.
-pub static HISTC: Operator<HistcFn> = Operator::new(
-    "histc",
-    "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, histc_cpu as HistcFn),
-        observed!(HISTC: HistcFn, [self_], self_, bins, min, max),
-        boxing!(HISTC: HistcFn, self_, bins, min, max),
-    ],
-    histc_boxed,
-);
-
-/// The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal.
-///
-/// `histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor`
-#[inline]
-pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = HISTC.select(self_.key_set())?;
-    kernel(keys, self_, bins, min, max)
+operator! {
+    /// The number or total weight of the elements between consecutive edges `bins`, and the edges.
+    HISTOGRAM_BINS_TENSOR: "histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+        histogram_bins_tensor(self_: &Tensor, bins: &Tensor, weight: Option<&Tensor>, density: bool) -> (Tensor,
+        Tensor), by [self_, bins, weight];
+    Cpu => {
+        if self_.was_resized() || bins.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &bins.snapshot(), weight.snapshot().as_ref(), density);
+        }
+        native::reduce::bincount_histc::histogram_edges(self_, bins, weight, density)
+    },
 }
 
-fn histc_cpu(_keys: DispatchKeySet, self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    if self_.was_resized() {
-        return histc_cpu(_keys, &self_.snapshot(), bins, min, max);
-    }
-    native::reduce::bincount_histc::histc(self_, bins, min, max)
+operator! {
+    /// The number or total weight of the elements between consecutive edges `bins`, and the edges.
+    HISTOGRAM_BINS_TENSOR_OUT: "histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
+        histogram_bins_tensor_out(self_: &Tensor, bins: &Tensor, weight: Option<&Tensor>, density: bool,
+        hist: &Tensor, bin_edges: &Tensor) -> (), by [self_, bins, weight, hist, bin_edges];
+    Cpu => {
+        if self_.was_resized() || bins.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &bins.snapshot(), weight.snapshot().as_ref(), density, hist, bin_edges);
+        }
+        let (result0, result1) = native::reduce::bincount_histc::histogram_edges(self_, bins, weight, density)?;
+        copy_all_to_out(&[(&result0, hist), (&result1, bin_edges)])
+    },
 }
 
-fn histc_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("histc", given, 4)?;
-    histc(arguments.tensor()?, arguments.int()?, arguments.scalar()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The number or total weight of the elements in each of `bins` intervals of equal width of a range, and their edges.
+    HISTOGRAM_BIN_CT: "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+        histogram_bin_ct(self_: &Tensor, bins: i64, range: Option<&[f64]>, weight: Option<&Tensor>,
+        density: bool) -> (Tensor, Tensor), by [self_, weight];
+    Cpu => {
+        if self_.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), bins, range, weight.snapshot().as_ref(), density);
+        }
+        native::reduce::bincount_histc::histogram_count(self_, bins, range, weight, density)
+    },
 }
 
-/// A kernel of `histc.out`.
-pub type HistcOutFn = fn(DispatchKeySet, &Tensor, i64, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `histc.out`.
-pub static HISTC_OUT: Operator<HistcOutFn> = Operator::new(
-    "histc.out",
-    "histc.out(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, histc_out_cpu as HistcOutFn),
-        observed!(HISTC_OUT: HistcOutFn, [self_, out], self_, bins, min, max, out),
-        boxing!(HISTC_OUT: HistcOutFn, self_, bins, min, max, out),
-    ],
-    histc_out_boxed,
-);
-
-/// The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal.
-///
-/// `histc.out(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = HISTC_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, bins, min, max, out)
-}
-
-fn histc_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    bins: i64,
-    min: Scalar,
-    max: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return histc_out_cpu(_keys, &self_.snapshot(), bins, min, max, out);
-    }
-    let result = native::reduce::bincount_histc::histc(self_, bins, min, max)?;
-    copy_to_out(&result, out)
-}
-
-fn histc_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("histc.out", given, 5)?;
-    histc_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `histogram.bins_tensor`.
-pub type HistogramBinsTensorFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `histogram.bins_tensor`.
-pub static HISTOGRAM_BINS_TENSOR: Operator<HistogramBinsTensorFn> = Operator::new(
-    "histogram.bins_tensor",
-    "histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-    &[
-        Kernel::new(DispatchKey::Cpu, histogram_bins_tensor_cpu as HistogramBinsTensorFn),
-        observed!(HISTOGRAM_BINS_TENSOR: HistogramBinsTensorFn, [self_, bins, weight], self_, bins, weight, density),
-        boxing!(HISTOGRAM_BINS_TENSOR: HistogramBinsTensorFn, self_, bins, weight, density),
-    ],
-    histogram_bins_tensor_boxed,
-);
-
-/// The number or total weight of the elements between consecutive edges `bins`, and the edges.
-///
-/// `histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)`
-#[inline]
-pub fn histogram_bins_tensor(
-    self_: &Tensor,
-    bins: &Tensor,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = HISTOGRAM_BINS_TENSOR.select(self_.key_set() | bins.key_set() | weight.key_set())?;
-    kernel(keys, self_, bins, weight, density)
-}
-
-fn histogram_bins_tensor_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    bins: &Tensor,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() || bins.was_resized() || weight.was_resized() {
-        return histogram_bins_tensor_cpu(
-            _keys,
-            &self_.snapshot(),
-            &bins.snapshot(),
-            weight.snapshot().as_ref(),
-            density,
-        );
-    }
-    native::reduce::bincount_histc::histogram_edges(self_, bins, weight, density)
-}
-
-fn histogram_bins_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("histogram.bins_tensor", given, 4)?;
-    histogram_bins_tensor(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `histogram.bins_tensor_out`.
-pub type HistogramBinsTensorOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `histogram.bins_tensor_out`.
-pub static HISTOGRAM_BINS_TENSOR_OUT: Operator<HistogramBinsTensorOutFn> = Operator::new(
-    "histogram.bins_tensor_out",
-    "histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
-    &[
-        Kernel::new(DispatchKey::Cpu, histogram_bins_tensor_out_cpu as HistogramBinsTensorOutFn),
-        observed!(HISTOGRAM_BINS_TENSOR_OUT: HistogramBinsTensorOutFn, [self_, bins, weight, hist, bin_edges], self_, bins, weight, density, hist, bin_edges),
-        boxing!(HISTOGRAM_BINS_TENSOR_OUT: HistogramBinsTensorOutFn, self_, bins, weight, density, hist, bin_edges),
-    ],
-    histogram_bins_tensor_out_boxed,
-);
-
-/// The number or total weight of the elements between consecutive edges `bins`, and the edges.
-///
-/// `histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)`
-#[inline]
-pub fn histogram_bins_tensor_out(
-    self_: &Tensor,
-    bins: &Tensor,
-    weight: Option<&Tensor>,
-    density: bool,
-    hist: &Tensor,
-    bin_edges: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = HISTOGRAM_BINS_TENSOR_OUT
-        .select(self_.key_set() | bins.key_set() | weight.key_set() | hist.key_set() | bin_edges.key_set())?;
-    kernel(keys, self_, bins, weight, density, hist, bin_edges)
-}
-
-fn histogram_bins_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    bins: &Tensor,
-    weight: Option<&Tensor>,
-    density: bool,
-    hist: &Tensor,
-    bin_edges: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || bins.was_resized() || weight.was_resized() {
-        return histogram_bins_tensor_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            &bins.snapshot(),
-            weight.snapshot().as_ref(),
-            density,
-            hist,
-            bin_edges,
-        );
-    }
-    let (result0, result1) = native::reduce::bincount_histc::histogram_edges(self_, bins, weight, density)?;
-    copy_all_to_out(&[(&result0, hist), (&result1, bin_edges)])
-}
-
-fn histogram_bins_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("histogram.bins_tensor_out", given, 6)?;
-    histogram_bins_tensor_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `histogram.bin_ct`.
-pub type HistogramBinCtFn =
-    fn(DispatchKeySet, &Tensor, i64, Option<&[f64]>, Option<&Tensor>, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `histogram.bin_ct`.
-pub static HISTOGRAM_BIN_CT: Operator<HistogramBinCtFn> = Operator::new(
-    "histogram.bin_ct",
-    "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-    &[
-        Kernel::new(DispatchKey::Cpu, histogram_bin_ct_cpu as HistogramBinCtFn),
-        observed!(HISTOGRAM_BIN_CT: HistogramBinCtFn, [self_, weight], self_, bins, range, weight, density),
-        boxing!(HISTOGRAM_BIN_CT: HistogramBinCtFn, self_, bins, range, weight, density),
-    ],
-    histogram_bin_ct_boxed,
-);
-
-/// The number or total weight of the elements in each of `bins` intervals of equal width of a range, and their edges.
-///
-/// `histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)`
-#[inline]
-pub fn histogram_bin_ct(
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = HISTOGRAM_BIN_CT.select(self_.key_set() | weight.key_set())?;
-    kernel(keys, self_, bins, range, weight, density)
-}
-
-fn histogram_bin_ct_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() || weight.was_resized() {
-        return histogram_bin_ct_cpu(
-            _keys,
-            &self_.snapshot(),
-            bins,
-            range,
-            weight.snapshot().as_ref(),
-            density,
-        );
-    }
-    native::reduce::bincount_histc::histogram_count(self_, bins, range, weight, density)
-}
-
-fn histogram_bin_ct_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("histogram.bin_ct", given, 5)?;
-    histogram_bin_ct(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_floats()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `histogram.bin_ct_out`.
-pub type HistogramBinCtOutFn =
-    fn(DispatchKeySet, &Tensor, i64, Option<&[f64]>, Option<&Tensor>, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `histogram.bin_ct_out`.
-pub static HISTOGRAM_BIN_CT_OUT: Operator<HistogramBinCtOutFn> = Operator::new(
-    "histogram.bin_ct_out",
-    "histogram.bin_ct_out(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
-    &[
-        Kernel::new(DispatchKey::Cpu, histogram_bin_ct_out_cpu as HistogramBinCtOutFn),
-        observed!(HISTOGRAM_BIN_CT_OUT: HistogramBinCtOutFn, [self_, weight, hist, bin_edges], self_, bins, range, weight, density, hist, bin_edges),
-        boxing!(HISTOGRAM_BIN_CT_OUT: HistogramBinCtOutFn, self_, bins, range, weight, density, hist, bin_edges),
-    ],
-    histogram_bin_ct_out_boxed,
-);
-
-/// The number or total weight of the elements in each of `bins` intervals of equal width of a range, and their edges.
-///
-/// `histogram.bin_ct_out(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)`
-#[inline]
-pub fn histogram_bin_ct_out(
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-    hist: &Tensor,
-    bin_edges: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = HISTOGRAM_BIN_CT_OUT
-        .select(self_.key_set() | weight.key_set() | hist.key_set() | bin_edges.key_set())?;
-    kernel(keys, self_, bins, range, weight, density, hist, bin_edges)
-}
-
-fn histogram_bin_ct_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-    hist: &Tensor,
-    bin_edges: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || weight.was_resized() {
-        return histogram_bin_ct_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            bins,
-            range,
-            weight.snapshot().as_ref(),
-            density,
-            hist,
-            bin_edges,
-        );
-    }
-    let (result0, result1) =
-        native::reduce::bincount_histc::histogram_count(self_, bins, range, weight, density)?;
-    copy_all_to_out(&[(&result0, hist), (&result1, bin_edges)])
-}
-
-fn histogram_bin_ct_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("histogram.bin_ct_out", given, 7)?;
-    histogram_bin_ct_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_floats()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The number or total weight of the elements in each of `bins` intervals of equal width of a range, and their edges.
+    HISTOGRAM_BIN_CT_OUT: "histogram.bin_ct_out(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
+        histogram_bin_ct_out(self_: &Tensor, bins: i64, range: Option<&[f64]>, weight: Option<&Tensor>, density: bool,
+        hist: &Tensor, bin_edges: &Tensor) -> (), by [self_, weight, hist, bin_edges];
+    Cpu => {
+        if self_.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), bins, range, weight.snapshot().as_ref(), density, hist, bin_edges);
+        }
+        let (result0, result1) = native::reduce::bincount_histc::histogram_count(self_, bins, range, weight,
+            density)?;
+        copy_all_to_out(&[(&result0, hist), (&result1, bin_edges)])
+    },
 }

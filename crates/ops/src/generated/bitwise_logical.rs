@@ -2,1539 +2,433 @@
 
 //! The operators whose kernels are in `native::bitwise_logical`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `logical_not`.
-pub type LogicalNotFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `logical_not`.
-pub static LOGICAL_NOT: Operator<LogicalNotFn> = Operator::new(
-    "logical_not",
-    "logical_not(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_not_cpu as LogicalNotFn),
-        Kernel::new(DispatchKey::Meta, logical_not_meta as LogicalNotFn),
-        observed!(LOGICAL_NOT: LogicalNotFn, [self_], self_),
-        boxing!(LOGICAL_NOT: LogicalNotFn, self_),
-    ],
-    logical_not_boxed,
-);
-
-/// `self == 0`, element by element.
-///
-/// `logical_not(Tensor self) -> Tensor`
-#[inline]
-pub fn logical_not(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOGICAL_NOT.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn logical_not_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logical_not");
-    native::pointwise::bitwise_logical::logical_not_meta(&mut iter, self_)?;
-    native::pointwise::bitwise_logical::logical_not(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn logical_not_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logical_not");
-    native::pointwise::bitwise_logical::logical_not_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn logical_not_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_not", given, 1)?;
-    logical_not(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_not_`.
-pub type LogicalNotInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `logical_not_`.
-pub static LOGICAL_NOT_: Operator<LogicalNotInPlaceFn> = Operator::new(
-    "logical_not_",
-    "logical_not_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_not__cpu as LogicalNotInPlaceFn),
-        Kernel::new(DispatchKey::Meta, logical_not__meta as LogicalNotInPlaceFn),
-        observed!(LOGICAL_NOT_: LogicalNotInPlaceFn, [self_], self_),
-        boxing!(LOGICAL_NOT_: LogicalNotInPlaceFn, self_),
-    ],
-    logical_not__boxed,
-);
-
-/// `self == 0`, element by element.
-///
-/// `logical_not_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn logical_not_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGICAL_NOT_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn logical_not__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logical_not_", self_);
-    native::pointwise::bitwise_logical::logical_not_meta(&mut iter, self_)?;
-    native::pointwise::bitwise_logical::logical_not(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn logical_not__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logical_not_", self_);
-    native::pointwise::bitwise_logical::logical_not_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn logical_not__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_not_", given, 1)?;
-    logical_not_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_not.out`.
-pub type LogicalNotOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `logical_not.out`.
-pub static LOGICAL_NOT_OUT: Operator<LogicalNotOutFn> = Operator::new(
-    "logical_not.out",
-    "logical_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_not_out_cpu as LogicalNotOutFn),
-        Kernel::new(DispatchKey::Meta, logical_not_out_meta as LogicalNotOutFn),
-        observed!(LOGICAL_NOT_OUT: LogicalNotOutFn, [self_, out], self_, out),
-        boxing!(LOGICAL_NOT_OUT: LogicalNotOutFn, self_, out),
-    ],
-    logical_not_out_boxed,
-);
-
-/// `self == 0`, element by element.
-///
-/// `logical_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logical_not_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGICAL_NOT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn logical_not_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logical_not.out", out);
-    native::pointwise::bitwise_logical::logical_not_meta(&mut iter, self_)?;
-    native::pointwise::bitwise_logical::logical_not(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn logical_not_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logical_not.out", out);
-    native::pointwise::bitwise_logical::logical_not_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn logical_not_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_not.out", given, 2)?;
-    logical_not_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_and`.
-pub type LogicalAndFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `logical_and`.
-pub static LOGICAL_AND: Operator<LogicalAndFn> = Operator::new(
-    "logical_and",
-    "logical_and(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_and_cpu as LogicalAndFn),
-        Kernel::new(DispatchKey::Meta, logical_and_meta as LogicalAndFn),
-        observed!(LOGICAL_AND: LogicalAndFn, [self_, other], self_, other),
-        boxing!(LOGICAL_AND: LogicalAndFn, self_, other),
-    ],
-    logical_and_boxed,
-);
-
-/// `self != 0 and other != 0`, element by element.
-///
-/// `logical_and(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn logical_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOGICAL_AND.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn logical_and_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logical_and");
-    native::pointwise::bitwise_logical::logical_and_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::logical_and(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logical_and_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logical_and");
-    native::pointwise::bitwise_logical::logical_and_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logical_and_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_and", given, 2)?;
-    logical_and(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_and_`.
-pub type LogicalAndInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `logical_and_`.
-pub static LOGICAL_AND_: Operator<LogicalAndInPlaceFn> = Operator::new(
-    "logical_and_",
-    "logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_and__cpu as LogicalAndInPlaceFn),
-        Kernel::new(DispatchKey::Meta, logical_and__meta as LogicalAndInPlaceFn),
-        observed!(LOGICAL_AND_: LogicalAndInPlaceFn, [self_, other], self_, other),
-        boxing!(LOGICAL_AND_: LogicalAndInPlaceFn, self_, other),
-    ],
-    logical_and__boxed,
-);
-
-/// `self != 0 and other != 0`, element by element.
-///
-/// `logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn logical_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGICAL_AND_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn logical_and__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logical_and_", self_);
-    native::pointwise::bitwise_logical::logical_and_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::logical_and(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn logical_and__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logical_and_", self_);
-    native::pointwise::bitwise_logical::logical_and_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn logical_and__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_and_", given, 2)?;
-    logical_and_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_and.out`.
-pub type LogicalAndOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `logical_and.out`.
-pub static LOGICAL_AND_OUT: Operator<LogicalAndOutFn> = Operator::new(
-    "logical_and.out",
-    "logical_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_and_out_cpu as LogicalAndOutFn),
-        Kernel::new(DispatchKey::Meta, logical_and_out_meta as LogicalAndOutFn),
-        observed!(LOGICAL_AND_OUT: LogicalAndOutFn, [self_, other, out], self_, other, out),
-        boxing!(LOGICAL_AND_OUT: LogicalAndOutFn, self_, other, out),
-    ],
-    logical_and_out_boxed,
-);
-
-/// `self != 0 and other != 0`, element by element.
-///
-/// `logical_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logical_and_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGICAL_AND_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn logical_and_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logical_and.out", out);
-    native::pointwise::bitwise_logical::logical_and_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::logical_and(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logical_and_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logical_and.out", out);
-    native::pointwise::bitwise_logical::logical_and_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logical_and_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_and.out", given, 3)?;
-    logical_and_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_or`.
-pub type LogicalOrFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `logical_or`.
-pub static LOGICAL_OR: Operator<LogicalOrFn> = Operator::new(
-    "logical_or",
-    "logical_or(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_or_cpu as LogicalOrFn),
-        Kernel::new(DispatchKey::Meta, logical_or_meta as LogicalOrFn),
-        observed!(LOGICAL_OR: LogicalOrFn, [self_, other], self_, other),
-        boxing!(LOGICAL_OR: LogicalOrFn, self_, other),
-    ],
-    logical_or_boxed,
-);
-
-/// `self != 0 or other != 0`, element by element.
-///
-/// `logical_or(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn logical_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOGICAL_OR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn logical_or_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logical_or");
-    native::pointwise::bitwise_logical::logical_or_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::logical_or(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logical_or_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logical_or");
-    native::pointwise::bitwise_logical::logical_or_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logical_or_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_or", given, 2)?;
-    logical_or(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_or_`.
-pub type LogicalOrInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `logical_or_`.
-pub static LOGICAL_OR_: Operator<LogicalOrInPlaceFn> = Operator::new(
-    "logical_or_",
-    "logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_or__cpu as LogicalOrInPlaceFn),
-        Kernel::new(DispatchKey::Meta, logical_or__meta as LogicalOrInPlaceFn),
-        observed!(LOGICAL_OR_: LogicalOrInPlaceFn, [self_, other], self_, other),
-        boxing!(LOGICAL_OR_: LogicalOrInPlaceFn, self_, other),
-    ],
-    logical_or__boxed,
-);
-
-/// `self != 0 or other != 0`, element by element.
-///
-/// `logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn logical_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGICAL_OR_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn logical_or__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logical_or_", self_);
-    native::pointwise::bitwise_logical::logical_or_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::logical_or(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn logical_or__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logical_or_", self_);
-    native::pointwise::bitwise_logical::logical_or_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn logical_or__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_or_", given, 2)?;
-    logical_or_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_or.out`.
-pub type LogicalOrOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `logical_or.out`.
-pub static LOGICAL_OR_OUT: Operator<LogicalOrOutFn> = Operator::new(
-    "logical_or.out",
-    "logical_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_or_out_cpu as LogicalOrOutFn),
-        Kernel::new(DispatchKey::Meta, logical_or_out_meta as LogicalOrOutFn),
-        observed!(LOGICAL_OR_OUT: LogicalOrOutFn, [self_, other, out], self_, other, out),
-        boxing!(LOGICAL_OR_OUT: LogicalOrOutFn, self_, other, out),
-    ],
-    logical_or_out_boxed,
-);
-
-/// `self != 0 or other != 0`, element by element.
-///
-/// `logical_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logical_or_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGICAL_OR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn logical_or_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logical_or.out", out);
-    native::pointwise::bitwise_logical::logical_or_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::logical_or(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logical_or_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logical_or.out", out);
-    native::pointwise::bitwise_logical::logical_or_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logical_or_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_or.out", given, 3)?;
-    logical_or_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_xor`.
-pub type LogicalXorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `logical_xor`.
-pub static LOGICAL_XOR: Operator<LogicalXorFn> = Operator::new(
-    "logical_xor",
-    "logical_xor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_xor_cpu as LogicalXorFn),
-        Kernel::new(DispatchKey::Meta, logical_xor_meta as LogicalXorFn),
-        observed!(LOGICAL_XOR: LogicalXorFn, [self_, other], self_, other),
-        boxing!(LOGICAL_XOR: LogicalXorFn, self_, other),
-    ],
-    logical_xor_boxed,
-);
-
-/// `(self != 0) != (other != 0)`, element by element.
-///
-/// `logical_xor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn logical_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOGICAL_XOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn logical_xor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logical_xor");
-    native::pointwise::bitwise_logical::logical_xor_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::logical_xor(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logical_xor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logical_xor");
-    native::pointwise::bitwise_logical::logical_xor_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logical_xor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_xor", given, 2)?;
-    logical_xor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_xor_`.
-pub type LogicalXorInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `logical_xor_`.
-pub static LOGICAL_XOR_: Operator<LogicalXorInPlaceFn> = Operator::new(
-    "logical_xor_",
-    "logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_xor__cpu as LogicalXorInPlaceFn),
-        Kernel::new(DispatchKey::Meta, logical_xor__meta as LogicalXorInPlaceFn),
-        observed!(LOGICAL_XOR_: LogicalXorInPlaceFn, [self_, other], self_, other),
-        boxing!(LOGICAL_XOR_: LogicalXorInPlaceFn, self_, other),
-    ],
-    logical_xor__boxed,
-);
-
-/// `(self != 0) != (other != 0)`, element by element.
-///
-/// `logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn logical_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGICAL_XOR_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn logical_xor__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logical_xor_", self_);
-    native::pointwise::bitwise_logical::logical_xor_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::logical_xor(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn logical_xor__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logical_xor_", self_);
-    native::pointwise::bitwise_logical::logical_xor_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn logical_xor__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_xor_", given, 2)?;
-    logical_xor_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logical_xor.out`.
-pub type LogicalXorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `logical_xor.out`.
-pub static LOGICAL_XOR_OUT: Operator<LogicalXorOutFn> = Operator::new(
-    "logical_xor.out",
-    "logical_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logical_xor_out_cpu as LogicalXorOutFn),
-        Kernel::new(DispatchKey::Meta, logical_xor_out_meta as LogicalXorOutFn),
-        observed!(LOGICAL_XOR_OUT: LogicalXorOutFn, [self_, other, out], self_, other, out),
-        boxing!(LOGICAL_XOR_OUT: LogicalXorOutFn, self_, other, out),
-    ],
-    logical_xor_out_boxed,
-);
-
-/// `(self != 0) != (other != 0)`, element by element.
-///
-/// `logical_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logical_xor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGICAL_XOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn logical_xor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logical_xor.out", out);
-    native::pointwise::bitwise_logical::logical_xor_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::logical_xor(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logical_xor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logical_xor.out", out);
-    native::pointwise::bitwise_logical::logical_xor_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logical_xor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logical_xor.out", given, 3)?;
-    logical_xor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_not`.
-pub type BitwiseNotFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_not`.
-pub static BITWISE_NOT: Operator<BitwiseNotFn> = Operator::new(
-    "bitwise_not",
-    "bitwise_not(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_not_cpu as BitwiseNotFn),
-        Kernel::new(DispatchKey::Meta, bitwise_not_meta as BitwiseNotFn),
-        observed!(BITWISE_NOT: BitwiseNotFn, [self_], self_),
-        boxing!(BITWISE_NOT: BitwiseNotFn, self_),
-    ],
-    bitwise_not_boxed,
-);
-
-/// `~self`, bitwise not; for bool, logical not.
-///
-/// `bitwise_not(Tensor self) -> Tensor`
-#[inline]
-pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_NOT.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn bitwise_not_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_not");
-    native::pointwise::bitwise_logical::bitwise_not_meta(&mut iter, self_)?;
-    native::pointwise::bitwise_logical::bitwise_not(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn bitwise_not_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_not");
-    native::pointwise::bitwise_logical::bitwise_not_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn bitwise_not_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_not", given, 1)?;
-    bitwise_not(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_not_`.
-pub type BitwiseNotInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_not_`.
-pub static BITWISE_NOT_: Operator<BitwiseNotInPlaceFn> = Operator::new(
-    "bitwise_not_",
-    "bitwise_not_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_not__cpu as BitwiseNotInPlaceFn),
-        Kernel::new(DispatchKey::Meta, bitwise_not__meta as BitwiseNotInPlaceFn),
-        observed!(BITWISE_NOT_: BitwiseNotInPlaceFn, [self_], self_),
-        boxing!(BITWISE_NOT_: BitwiseNotInPlaceFn, self_),
-    ],
-    bitwise_not__boxed,
-);
-
-/// `~self`, bitwise not; for bool, logical not.
-///
-/// `bitwise_not_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_not_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_NOT_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn bitwise_not__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_not_", self_);
-    native::pointwise::bitwise_logical::bitwise_not_meta(&mut iter, self_)?;
-    native::pointwise::bitwise_logical::bitwise_not(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn bitwise_not__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_not_", self_);
-    native::pointwise::bitwise_logical::bitwise_not_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn bitwise_not__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_not_", given, 1)?;
-    bitwise_not_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_not.out`.
-pub type BitwiseNotOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_not.out`.
-pub static BITWISE_NOT_OUT: Operator<BitwiseNotOutFn> = Operator::new(
-    "bitwise_not.out",
-    "bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_not_out_cpu as BitwiseNotOutFn),
-        Kernel::new(DispatchKey::Meta, bitwise_not_out_meta as BitwiseNotOutFn),
-        observed!(BITWISE_NOT_OUT: BitwiseNotOutFn, [self_, out], self_, out),
-        boxing!(BITWISE_NOT_OUT: BitwiseNotOutFn, self_, out),
-    ],
-    bitwise_not_out_boxed,
-);
-
-/// `~self`, bitwise not; for bool, logical not.
-///
-/// `bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_not_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_NOT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn bitwise_not_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_not.out", out);
-    native::pointwise::bitwise_logical::bitwise_not_meta(&mut iter, self_)?;
-    native::pointwise::bitwise_logical::bitwise_not(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn bitwise_not_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_not.out", out);
-    native::pointwise::bitwise_logical::bitwise_not_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn bitwise_not_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_not.out", given, 2)?;
-    bitwise_not_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_and.Tensor`.
-pub type BitwiseAndTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_and.Tensor`.
-pub static BITWISE_AND_TENSOR: Operator<BitwiseAndTensorFn> = Operator::new(
-    "bitwise_and.Tensor",
-    "bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_and_tensor_cpu as BitwiseAndTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_and_tensor_meta as BitwiseAndTensorFn),
-        observed!(BITWISE_AND_TENSOR: BitwiseAndTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_AND_TENSOR: BitwiseAndTensorFn, self_, other),
-    ],
-    bitwise_and_tensor_boxed,
-);
-
-/// `self & other`, bitwise and; for bool, logical and.
-///
-/// `bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_and_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_AND_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_and_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_and.Tensor");
-    native::pointwise::bitwise_logical::bitwise_and_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::bitwise_and(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_and_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_and.Tensor");
-    native::pointwise::bitwise_logical::bitwise_and_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_and_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_and.Tensor", given, 2)?;
-    bitwise_and_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_and_.Tensor`.
-pub type BitwiseAndInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_and_.Tensor`.
-pub static BITWISE_AND__TENSOR: Operator<BitwiseAndInPlaceTensorFn> = Operator::new(
-    "bitwise_and_.Tensor",
-    "bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_and__tensor_cpu as BitwiseAndInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_and__tensor_meta as BitwiseAndInPlaceTensorFn),
-        observed!(BITWISE_AND__TENSOR: BitwiseAndInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_AND__TENSOR: BitwiseAndInPlaceTensorFn, self_, other),
-    ],
-    bitwise_and__tensor_boxed,
-);
-
-/// `self & other`, bitwise and; for bool, logical and.
-///
-/// `bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_and__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_AND__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_and__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_and_.Tensor", self_);
-    native::pointwise::bitwise_logical::bitwise_and_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::bitwise_and(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_and__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_and_.Tensor", self_);
-    native::pointwise::bitwise_logical::bitwise_and_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_and__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_and_.Tensor", given, 2)?;
-    bitwise_and__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_and.Tensor_out`.
-pub type BitwiseAndTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_and.Tensor_out`.
-pub static BITWISE_AND_TENSOR_OUT: Operator<BitwiseAndTensorOutFn> = Operator::new(
-    "bitwise_and.Tensor_out",
-    "bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_and_tensor_out_cpu as BitwiseAndTensorOutFn),
-        Kernel::new(DispatchKey::Meta, bitwise_and_tensor_out_meta as BitwiseAndTensorOutFn),
-        observed!(BITWISE_AND_TENSOR_OUT: BitwiseAndTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(BITWISE_AND_TENSOR_OUT: BitwiseAndTensorOutFn, self_, other, out),
-    ],
-    bitwise_and_tensor_out_boxed,
-);
-
-/// `self & other`, bitwise and; for bool, logical and.
-///
-/// `bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_and_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_AND_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_and_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_and.Tensor_out", out);
-    native::pointwise::bitwise_logical::bitwise_and_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::bitwise_and(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_and_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_and.Tensor_out", out);
-    native::pointwise::bitwise_logical::bitwise_and_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_and_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_and.Tensor_out", given, 3)?;
-    bitwise_and_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_and.Scalar_Tensor`.
-pub type BitwiseAndScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_and.Scalar_Tensor`.
-pub static BITWISE_AND_SCALAR_TENSOR: Operator<BitwiseAndScalarTensorFn> = Operator::new(
-    "bitwise_and.Scalar_Tensor",
-    "bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            bitwise_and_scalar_tensor_composite as BitwiseAndScalarTensorFn,
-        ),
-        observed!(BITWISE_AND_SCALAR_TENSOR: BitwiseAndScalarTensorFn, [other], self_, other),
-        boxing!(BITWISE_AND_SCALAR_TENSOR: BitwiseAndScalarTensorFn, self_, other),
-    ],
-    bitwise_and_scalar_tensor_boxed,
-);
-
-/// `self & other`, for a number `self`.
-///
-/// `bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_and_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_AND_SCALAR_TENSOR.select(other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_and_scalar_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::bitwise_logical::bitwise_and_scalar_tensor(self_, other)
-}
-
-fn bitwise_and_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_and.Scalar_Tensor", given, 2)?;
-    bitwise_and_scalar_tensor(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_and.Scalar`.
-pub type BitwiseAndScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `bitwise_and.Scalar`.
-pub static BITWISE_AND_SCALAR: Operator<BitwiseAndScalarFn> = Operator::new(
-    "bitwise_and.Scalar",
-    "bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_and_scalar_composite as BitwiseAndScalarFn,
-        ),
-        observed!(BITWISE_AND_SCALAR: BitwiseAndScalarFn, [self_], self_, other),
-        boxing!(BITWISE_AND_SCALAR: BitwiseAndScalarFn, self_, other),
-    ],
-    bitwise_and_scalar_boxed,
-);
-
-/// `self & other`, for a number `other`.
-///
-/// `bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn bitwise_and_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_AND_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_and_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::bitwise_logical::bitwise_and_scalar(self_, other)
-}
-
-fn bitwise_and_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_and.Scalar", given, 2)?;
-    bitwise_and_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_and.Scalar_out`.
-pub type BitwiseAndScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_and.Scalar_out`.
-pub static BITWISE_AND_SCALAR_OUT: Operator<BitwiseAndScalarOutFn> = Operator::new(
-    "bitwise_and.Scalar_out",
-    "bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_and_scalar_out_composite as BitwiseAndScalarOutFn,
-        ),
-        observed!(BITWISE_AND_SCALAR_OUT: BitwiseAndScalarOutFn, [self_, out], self_, other, out),
-        boxing!(BITWISE_AND_SCALAR_OUT: BitwiseAndScalarOutFn, self_, other, out),
-    ],
-    bitwise_and_scalar_out_boxed,
-);
-
-/// `self & other`, for a number `other`.
-///
-/// `bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_and_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_AND_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_and_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::bitwise_logical::bitwise_and_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn bitwise_and_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_and.Scalar_out", given, 3)?;
-    bitwise_and_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_and_.Scalar`.
-pub type BitwiseAndInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `bitwise_and_.Scalar`.
-pub static BITWISE_AND__SCALAR: Operator<BitwiseAndInPlaceScalarFn> = Operator::new(
-    "bitwise_and_.Scalar",
-    "bitwise_and_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_and__scalar_composite as BitwiseAndInPlaceScalarFn,
-        ),
-        observed!(BITWISE_AND__SCALAR: BitwiseAndInPlaceScalarFn, [self_], self_, other),
-        boxing!(BITWISE_AND__SCALAR: BitwiseAndInPlaceScalarFn, self_, other),
-    ],
-    bitwise_and__scalar_boxed,
-);
-
-/// `self &= other`, for a number `other`.
-///
-/// `bitwise_and_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_and__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = BITWISE_AND__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_and__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::bitwise_logical::bitwise_and_scalar_(self_, other)
-}
-
-fn bitwise_and__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_and_.Scalar", given, 2)?;
-    bitwise_and__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_or.Tensor`.
-pub type BitwiseOrTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_or.Tensor`.
-pub static BITWISE_OR_TENSOR: Operator<BitwiseOrTensorFn> = Operator::new(
-    "bitwise_or.Tensor",
-    "bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_or_tensor_cpu as BitwiseOrTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_or_tensor_meta as BitwiseOrTensorFn),
-        observed!(BITWISE_OR_TENSOR: BitwiseOrTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_OR_TENSOR: BitwiseOrTensorFn, self_, other),
-    ],
-    bitwise_or_tensor_boxed,
-);
-
-/// `self | other`, bitwise or; for bool, logical or.
-///
-/// `bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_or_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_OR_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_or_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_or.Tensor");
-    native::pointwise::bitwise_logical::bitwise_or_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::bitwise_or(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_or_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_or.Tensor");
-    native::pointwise::bitwise_logical::bitwise_or_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_or_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_or.Tensor", given, 2)?;
-    bitwise_or_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_or_.Tensor`.
-pub type BitwiseOrInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_or_.Tensor`.
-pub static BITWISE_OR__TENSOR: Operator<BitwiseOrInPlaceTensorFn> = Operator::new(
-    "bitwise_or_.Tensor",
-    "bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_or__tensor_cpu as BitwiseOrInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_or__tensor_meta as BitwiseOrInPlaceTensorFn),
-        observed!(BITWISE_OR__TENSOR: BitwiseOrInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_OR__TENSOR: BitwiseOrInPlaceTensorFn, self_, other),
-    ],
-    bitwise_or__tensor_boxed,
-);
-
-/// `self | other`, bitwise or; for bool, logical or.
-///
-/// `bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_or__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_OR__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_or__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_or_.Tensor", self_);
-    native::pointwise::bitwise_logical::bitwise_or_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::bitwise_or(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_or__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_or_.Tensor", self_);
-    native::pointwise::bitwise_logical::bitwise_or_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_or__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_or_.Tensor", given, 2)?;
-    bitwise_or__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_or.Tensor_out`.
-pub type BitwiseOrTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_or.Tensor_out`.
-pub static BITWISE_OR_TENSOR_OUT: Operator<BitwiseOrTensorOutFn> = Operator::new(
-    "bitwise_or.Tensor_out",
-    "bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_or_tensor_out_cpu as BitwiseOrTensorOutFn),
-        Kernel::new(DispatchKey::Meta, bitwise_or_tensor_out_meta as BitwiseOrTensorOutFn),
-        observed!(BITWISE_OR_TENSOR_OUT: BitwiseOrTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(BITWISE_OR_TENSOR_OUT: BitwiseOrTensorOutFn, self_, other, out),
-    ],
-    bitwise_or_tensor_out_boxed,
-);
-
-/// `self | other`, bitwise or; for bool, logical or.
-///
-/// `bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_or_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_OR_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_or_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_or.Tensor_out", out);
-    native::pointwise::bitwise_logical::bitwise_or_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::bitwise_or(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_or_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_or.Tensor_out", out);
-    native::pointwise::bitwise_logical::bitwise_or_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_or_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_or.Tensor_out", given, 3)?;
-    bitwise_or_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_or.Scalar_Tensor`.
-pub type BitwiseOrScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_or.Scalar_Tensor`.
-pub static BITWISE_OR_SCALAR_TENSOR: Operator<BitwiseOrScalarTensorFn> = Operator::new(
-    "bitwise_or.Scalar_Tensor",
-    "bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            bitwise_or_scalar_tensor_composite as BitwiseOrScalarTensorFn,
-        ),
-        observed!(BITWISE_OR_SCALAR_TENSOR: BitwiseOrScalarTensorFn, [other], self_, other),
-        boxing!(BITWISE_OR_SCALAR_TENSOR: BitwiseOrScalarTensorFn, self_, other),
-    ],
-    bitwise_or_scalar_tensor_boxed,
-);
-
-/// `self | other`, for a number `self`.
-///
-/// `bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_or_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_OR_SCALAR_TENSOR.select(other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_or_scalar_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::bitwise_logical::bitwise_or_scalar_tensor(self_, other)
-}
-
-fn bitwise_or_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_or.Scalar_Tensor", given, 2)?;
-    bitwise_or_scalar_tensor(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_or.Scalar`.
-pub type BitwiseOrScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `bitwise_or.Scalar`.
-pub static BITWISE_OR_SCALAR: Operator<BitwiseOrScalarFn> = Operator::new(
-    "bitwise_or.Scalar",
-    "bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, bitwise_or_scalar_composite as BitwiseOrScalarFn),
-        observed!(BITWISE_OR_SCALAR: BitwiseOrScalarFn, [self_], self_, other),
-        boxing!(BITWISE_OR_SCALAR: BitwiseOrScalarFn, self_, other),
-    ],
-    bitwise_or_scalar_boxed,
-);
-
-/// `self | other`, for a number `other`.
-///
-/// `bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn bitwise_or_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_OR_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_or_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::bitwise_logical::bitwise_or_scalar(self_, other)
-}
-
-fn bitwise_or_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_or.Scalar", given, 2)?;
-    bitwise_or_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_or.Scalar_out`.
-pub type BitwiseOrScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_or.Scalar_out`.
-pub static BITWISE_OR_SCALAR_OUT: Operator<BitwiseOrScalarOutFn> = Operator::new(
-    "bitwise_or.Scalar_out",
-    "bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_or_scalar_out_composite as BitwiseOrScalarOutFn,
-        ),
-        observed!(BITWISE_OR_SCALAR_OUT: BitwiseOrScalarOutFn, [self_, out], self_, other, out),
-        boxing!(BITWISE_OR_SCALAR_OUT: BitwiseOrScalarOutFn, self_, other, out),
-    ],
-    bitwise_or_scalar_out_boxed,
-);
-
-/// `self | other`, for a number `other`.
-///
-/// `bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_or_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_OR_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_or_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::bitwise_logical::bitwise_or_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn bitwise_or_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_or.Scalar_out", given, 3)?;
-    bitwise_or_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_or_.Scalar`.
-pub type BitwiseOrInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `bitwise_or_.Scalar`.
-pub static BITWISE_OR__SCALAR: Operator<BitwiseOrInPlaceScalarFn> = Operator::new(
-    "bitwise_or_.Scalar",
-    "bitwise_or_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_or__scalar_composite as BitwiseOrInPlaceScalarFn,
-        ),
-        observed!(BITWISE_OR__SCALAR: BitwiseOrInPlaceScalarFn, [self_], self_, other),
-        boxing!(BITWISE_OR__SCALAR: BitwiseOrInPlaceScalarFn, self_, other),
-    ],
-    bitwise_or__scalar_boxed,
-);
-
-/// `self |= other`, for a number `other`.
-///
-/// `bitwise_or_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_or__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = BITWISE_OR__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_or__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::bitwise_logical::bitwise_or_scalar_(self_, other)
-}
-
-fn bitwise_or__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_or_.Scalar", given, 2)?;
-    bitwise_or__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_xor.Tensor`.
-pub type BitwiseXorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_xor.Tensor`.
-pub static BITWISE_XOR_TENSOR: Operator<BitwiseXorTensorFn> = Operator::new(
-    "bitwise_xor.Tensor",
-    "bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_xor_tensor_cpu as BitwiseXorTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_xor_tensor_meta as BitwiseXorTensorFn),
-        observed!(BITWISE_XOR_TENSOR: BitwiseXorTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_XOR_TENSOR: BitwiseXorTensorFn, self_, other),
-    ],
-    bitwise_xor_tensor_boxed,
-);
-
-/// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
-///
-/// `bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_xor_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_XOR_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_xor_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_xor.Tensor");
-    native::pointwise::bitwise_logical::bitwise_xor_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::bitwise_xor(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_xor_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_xor.Tensor");
-    native::pointwise::bitwise_logical::bitwise_xor_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_xor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_xor.Tensor", given, 2)?;
-    bitwise_xor_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_xor_.Tensor`.
-pub type BitwiseXorInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_xor_.Tensor`.
-pub static BITWISE_XOR__TENSOR: Operator<BitwiseXorInPlaceTensorFn> = Operator::new(
-    "bitwise_xor_.Tensor",
-    "bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_xor__tensor_cpu as BitwiseXorInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_xor__tensor_meta as BitwiseXorInPlaceTensorFn),
-        observed!(BITWISE_XOR__TENSOR: BitwiseXorInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_XOR__TENSOR: BitwiseXorInPlaceTensorFn, self_, other),
-    ],
-    bitwise_xor__tensor_boxed,
-);
-
-/// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
-///
-/// `bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_xor__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_XOR__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_xor__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_xor_.Tensor", self_);
-    native::pointwise::bitwise_logical::bitwise_xor_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::bitwise_xor(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_xor__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_xor_.Tensor", self_);
-    native::pointwise::bitwise_logical::bitwise_xor_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_xor__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_xor_.Tensor", given, 2)?;
-    bitwise_xor__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_xor.Tensor_out`.
-pub type BitwiseXorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_xor.Tensor_out`.
-pub static BITWISE_XOR_TENSOR_OUT: Operator<BitwiseXorTensorOutFn> = Operator::new(
-    "bitwise_xor.Tensor_out",
-    "bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_xor_tensor_out_cpu as BitwiseXorTensorOutFn),
-        Kernel::new(DispatchKey::Meta, bitwise_xor_tensor_out_meta as BitwiseXorTensorOutFn),
-        observed!(BITWISE_XOR_TENSOR_OUT: BitwiseXorTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(BITWISE_XOR_TENSOR_OUT: BitwiseXorTensorOutFn, self_, other, out),
-    ],
-    bitwise_xor_tensor_out_boxed,
-);
-
-/// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
-///
-/// `bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_xor_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_XOR_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_xor_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_xor.Tensor_out", out);
-    native::pointwise::bitwise_logical::bitwise_xor_meta(&mut iter, self_, other)?;
-    native::pointwise::bitwise_logical::bitwise_xor(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_xor_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_xor.Tensor_out", out);
-    native::pointwise::bitwise_logical::bitwise_xor_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_xor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_xor.Tensor_out", given, 3)?;
-    bitwise_xor_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_xor.Scalar_Tensor`.
-pub type BitwiseXorScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_xor.Scalar_Tensor`.
-pub static BITWISE_XOR_SCALAR_TENSOR: Operator<BitwiseXorScalarTensorFn> = Operator::new(
-    "bitwise_xor.Scalar_Tensor",
-    "bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            bitwise_xor_scalar_tensor_composite as BitwiseXorScalarTensorFn,
-        ),
-        observed!(BITWISE_XOR_SCALAR_TENSOR: BitwiseXorScalarTensorFn, [other], self_, other),
-        boxing!(BITWISE_XOR_SCALAR_TENSOR: BitwiseXorScalarTensorFn, self_, other),
-    ],
-    bitwise_xor_scalar_tensor_boxed,
-);
-
-/// `self ^ other`, for a number `self`.
-///
-/// `bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_xor_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_XOR_SCALAR_TENSOR.select(other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_xor_scalar_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::bitwise_logical::bitwise_xor_scalar_tensor(self_, other)
-}
-
-fn bitwise_xor_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_xor.Scalar_Tensor", given, 2)?;
-    bitwise_xor_scalar_tensor(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_xor.Scalar`.
-pub type BitwiseXorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `bitwise_xor.Scalar`.
-pub static BITWISE_XOR_SCALAR: Operator<BitwiseXorScalarFn> = Operator::new(
-    "bitwise_xor.Scalar",
-    "bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_xor_scalar_composite as BitwiseXorScalarFn,
-        ),
-        observed!(BITWISE_XOR_SCALAR: BitwiseXorScalarFn, [self_], self_, other),
-        boxing!(BITWISE_XOR_SCALAR: BitwiseXorScalarFn, self_, other),
-    ],
-    bitwise_xor_scalar_boxed,
-);
-
-/// `self ^ other`, for a number `other`.
-///
-/// `bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn bitwise_xor_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_XOR_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_xor_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::bitwise_logical::bitwise_xor_scalar(self_, other)
-}
-
-fn bitwise_xor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_xor.Scalar", given, 2)?;
-    bitwise_xor_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_xor.Scalar_out`.
-pub type BitwiseXorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_xor.Scalar_out`.
-pub static BITWISE_XOR_SCALAR_OUT: Operator<BitwiseXorScalarOutFn> = Operator::new(
-    "bitwise_xor.Scalar_out",
-    "bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_xor_scalar_out_composite as BitwiseXorScalarOutFn,
-        ),
-        observed!(BITWISE_XOR_SCALAR_OUT: BitwiseXorScalarOutFn, [self_, out], self_, other, out),
-        boxing!(BITWISE_XOR_SCALAR_OUT: BitwiseXorScalarOutFn, self_, other, out),
-    ],
-    bitwise_xor_scalar_out_boxed,
-);
-
-/// `self ^ other`, for a number `other`.
-///
-/// `bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_xor_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_XOR_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_xor_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::bitwise_logical::bitwise_xor_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn bitwise_xor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_xor.Scalar_out", given, 3)?;
-    bitwise_xor_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_xor_.Scalar`.
-pub type BitwiseXorInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `bitwise_xor_.Scalar`.
-pub static BITWISE_XOR__SCALAR: Operator<BitwiseXorInPlaceScalarFn> = Operator::new(
-    "bitwise_xor_.Scalar",
-    "bitwise_xor_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_xor__scalar_composite as BitwiseXorInPlaceScalarFn,
-        ),
-        observed!(BITWISE_XOR__SCALAR: BitwiseXorInPlaceScalarFn, [self_], self_, other),
-        boxing!(BITWISE_XOR__SCALAR: BitwiseXorInPlaceScalarFn, self_, other),
-    ],
-    bitwise_xor__scalar_boxed,
-);
-
-/// `self ^= other`, for a number `other`.
-///
-/// `bitwise_xor_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_xor__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = BITWISE_XOR__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_xor__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::bitwise_logical::bitwise_xor_scalar_(self_, other)
-}
-
-fn bitwise_xor__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_xor_.Scalar", given, 2)?;
-    bitwise_xor__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// `self == 0`, element by element.
+    LOGICAL_NOT: "logical_not(Tensor self) -> Tensor", logical_not(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("logical_not", |iter| {
+            native::pointwise::bitwise_logical::logical_not_meta(iter, self_)?;
+            native::pointwise::bitwise_logical::logical_not(iter, self_)
+        })
+    },
+    Meta => iterate::functional("logical_not", |iter| native::pointwise::bitwise_logical::logical_not_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `self == 0`, element by element.
+    LOGICAL_NOT_: "logical_not_(Tensor(a!) self) -> Tensor(a!)", logical_not_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("logical_not_", self_, |iter| {
+            native::pointwise::bitwise_logical::logical_not_meta(iter, self_)?;
+            native::pointwise::bitwise_logical::logical_not(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("logical_not_", self_, |iter| native::pointwise::bitwise_logical::logical_not_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `self == 0`, element by element.
+    LOGICAL_NOT_OUT: "logical_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", logical_not_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("logical_not.out", out, |iter| {
+            native::pointwise::bitwise_logical::logical_not_meta(iter, self_)?;
+            native::pointwise::bitwise_logical::logical_not(iter, self_)
+        })
+    },
+    Meta => iterate::out("logical_not.out", out, |iter| native::pointwise::bitwise_logical::logical_not_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `self != 0 and other != 0`, element by element.
+    LOGICAL_AND: "logical_and(Tensor self, Tensor other) -> Tensor", logical_and(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("logical_and", |iter| {
+            native::pointwise::bitwise_logical::logical_and_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::logical_and(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("logical_and", |iter| native::pointwise::bitwise_logical::logical_and_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self != 0 and other != 0`, element by element.
+    LOGICAL_AND_: "logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)", logical_and_(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("logical_and_", self_, |iter| {
+            native::pointwise::bitwise_logical::logical_and_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::logical_and(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("logical_and_", self_, |iter| native::pointwise::bitwise_logical::logical_and_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self != 0 and other != 0`, element by element.
+    LOGICAL_AND_OUT: "logical_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        logical_and_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("logical_and.out", out, |iter| {
+            native::pointwise::bitwise_logical::logical_and_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::logical_and(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("logical_and.out", out, |iter| native::pointwise::bitwise_logical::logical_and_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self != 0 or other != 0`, element by element.
+    LOGICAL_OR: "logical_or(Tensor self, Tensor other) -> Tensor", logical_or(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("logical_or", |iter| {
+            native::pointwise::bitwise_logical::logical_or_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::logical_or(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("logical_or", |iter| native::pointwise::bitwise_logical::logical_or_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self != 0 or other != 0`, element by element.
+    LOGICAL_OR_: "logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)", logical_or_(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("logical_or_", self_, |iter| {
+            native::pointwise::bitwise_logical::logical_or_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::logical_or(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("logical_or_", self_, |iter| native::pointwise::bitwise_logical::logical_or_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self != 0 or other != 0`, element by element.
+    LOGICAL_OR_OUT: "logical_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        logical_or_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("logical_or.out", out, |iter| {
+            native::pointwise::bitwise_logical::logical_or_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::logical_or(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("logical_or.out", out, |iter| native::pointwise::bitwise_logical::logical_or_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `(self != 0) != (other != 0)`, element by element.
+    LOGICAL_XOR: "logical_xor(Tensor self, Tensor other) -> Tensor", logical_xor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("logical_xor", |iter| {
+            native::pointwise::bitwise_logical::logical_xor_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::logical_xor(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("logical_xor", |iter| native::pointwise::bitwise_logical::logical_xor_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `(self != 0) != (other != 0)`, element by element.
+    LOGICAL_XOR_: "logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)", logical_xor_(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("logical_xor_", self_, |iter| {
+            native::pointwise::bitwise_logical::logical_xor_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::logical_xor(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("logical_xor_", self_, |iter| native::pointwise::bitwise_logical::logical_xor_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `(self != 0) != (other != 0)`, element by element.
+    LOGICAL_XOR_OUT: "logical_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        logical_xor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("logical_xor.out", out, |iter| {
+            native::pointwise::bitwise_logical::logical_xor_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::logical_xor(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("logical_xor.out", out, |iter| native::pointwise::bitwise_logical::logical_xor_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `~self`, bitwise not; for bool, logical not.
+    BITWISE_NOT: "bitwise_not(Tensor self) -> Tensor", bitwise_not(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("bitwise_not", |iter| {
+            native::pointwise::bitwise_logical::bitwise_not_meta(iter, self_)?;
+            native::pointwise::bitwise_logical::bitwise_not(iter, self_)
+        })
+    },
+    Meta => iterate::functional("bitwise_not", |iter| native::pointwise::bitwise_logical::bitwise_not_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `~self`, bitwise not; for bool, logical not.
+    BITWISE_NOT_: "bitwise_not_(Tensor(a!) self) -> Tensor(a!)", bitwise_not_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("bitwise_not_", self_, |iter| {
+            native::pointwise::bitwise_logical::bitwise_not_meta(iter, self_)?;
+            native::pointwise::bitwise_logical::bitwise_not(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("bitwise_not_", self_, |iter| native::pointwise::bitwise_logical::bitwise_not_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `~self`, bitwise not; for bool, logical not.
+    BITWISE_NOT_OUT: "bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", bitwise_not_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("bitwise_not.out", out, |iter| {
+            native::pointwise::bitwise_logical::bitwise_not_meta(iter, self_)?;
+            native::pointwise::bitwise_logical::bitwise_not(iter, self_)
+        })
+    },
+    Meta => iterate::out("bitwise_not.out", out, |iter| native::pointwise::bitwise_logical::bitwise_not_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `self & other`, bitwise and; for bool, logical and.
+    BITWISE_AND_TENSOR: "bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", bitwise_and_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("bitwise_and.Tensor", |iter| {
+            native::pointwise::bitwise_logical::bitwise_and_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::bitwise_and(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("bitwise_and.Tensor",
+        |iter| native::pointwise::bitwise_logical::bitwise_and_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self & other`, bitwise and; for bool, logical and.
+    BITWISE_AND__TENSOR: "bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        bitwise_and__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("bitwise_and_.Tensor", self_, |iter| {
+            native::pointwise::bitwise_logical::bitwise_and_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::bitwise_and(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("bitwise_and_.Tensor", self_,
+        |iter| native::pointwise::bitwise_logical::bitwise_and_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self & other`, bitwise and; for bool, logical and.
+    BITWISE_AND_TENSOR_OUT: "bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_and_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("bitwise_and.Tensor_out", out, |iter| {
+            native::pointwise::bitwise_logical::bitwise_and_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::bitwise_and(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("bitwise_and.Tensor_out", out,
+        |iter| native::pointwise::bitwise_logical::bitwise_and_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self & other`, for a number `self`.
+    BITWISE_AND_SCALAR_TENSOR: "bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        bitwise_and_scalar_tensor(self_: Scalar, other: &Tensor) -> Tensor, by [other];
+    CompositeImplicitAutograd => native::pointwise::bitwise_logical::bitwise_and_scalar_tensor(self_, other),
+}
+
+operator! {
+    /// `self & other`, for a number `other`.
+    BITWISE_AND_SCALAR: "bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", bitwise_and_scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::bitwise_logical::bitwise_and_scalar(self_, other),
+}
+
+operator! {
+    /// `self & other`, for a number `other`.
+    BITWISE_AND_SCALAR_OUT: "bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_and_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::bitwise_logical::bitwise_and_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self &= other`, for a number `other`.
+    BITWISE_AND__SCALAR: "bitwise_and_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        bitwise_and__scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::bitwise_logical::bitwise_and_scalar_(self_, other),
+}
+
+operator! {
+    /// `self | other`, bitwise or; for bool, logical or.
+    BITWISE_OR_TENSOR: "bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", bitwise_or_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("bitwise_or.Tensor", |iter| {
+            native::pointwise::bitwise_logical::bitwise_or_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::bitwise_or(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("bitwise_or.Tensor", |iter| native::pointwise::bitwise_logical::bitwise_or_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self | other`, bitwise or; for bool, logical or.
+    BITWISE_OR__TENSOR: "bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        bitwise_or__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("bitwise_or_.Tensor", self_, |iter| {
+            native::pointwise::bitwise_logical::bitwise_or_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::bitwise_or(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("bitwise_or_.Tensor", self_,
+        |iter| native::pointwise::bitwise_logical::bitwise_or_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self | other`, bitwise or; for bool, logical or.
+    BITWISE_OR_TENSOR_OUT: "bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_or_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("bitwise_or.Tensor_out", out, |iter| {
+            native::pointwise::bitwise_logical::bitwise_or_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::bitwise_or(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("bitwise_or.Tensor_out", out,
+        |iter| native::pointwise::bitwise_logical::bitwise_or_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self | other`, for a number `self`.
+    BITWISE_OR_SCALAR_TENSOR: "bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        bitwise_or_scalar_tensor(self_: Scalar, other: &Tensor) -> Tensor, by [other];
+    CompositeImplicitAutograd => native::pointwise::bitwise_logical::bitwise_or_scalar_tensor(self_, other),
+}
+
+operator! {
+    /// `self | other`, for a number `other`.
+    BITWISE_OR_SCALAR: "bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", bitwise_or_scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::bitwise_logical::bitwise_or_scalar(self_, other),
+}
+
+operator! {
+    /// `self | other`, for a number `other`.
+    BITWISE_OR_SCALAR_OUT: "bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_or_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::bitwise_logical::bitwise_or_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self |= other`, for a number `other`.
+    BITWISE_OR__SCALAR: "bitwise_or_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        bitwise_or__scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::bitwise_logical::bitwise_or_scalar_(self_, other),
+}
+
+operator! {
+    /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
+    BITWISE_XOR_TENSOR: "bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", bitwise_xor_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("bitwise_xor.Tensor", |iter| {
+            native::pointwise::bitwise_logical::bitwise_xor_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::bitwise_xor(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("bitwise_xor.Tensor",
+        |iter| native::pointwise::bitwise_logical::bitwise_xor_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
+    BITWISE_XOR__TENSOR: "bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        bitwise_xor__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("bitwise_xor_.Tensor", self_, |iter| {
+            native::pointwise::bitwise_logical::bitwise_xor_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::bitwise_xor(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("bitwise_xor_.Tensor", self_,
+        |iter| native::pointwise::bitwise_logical::bitwise_xor_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
+    BITWISE_XOR_TENSOR_OUT: "bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_xor_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("bitwise_xor.Tensor_out", out, |iter| {
+            native::pointwise::bitwise_logical::bitwise_xor_meta(iter, self_, other)?;
+            native::pointwise::bitwise_logical::bitwise_xor(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("bitwise_xor.Tensor_out", out,
+        |iter| native::pointwise::bitwise_logical::bitwise_xor_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self ^ other`, for a number `self`.
+    BITWISE_XOR_SCALAR_TENSOR: "bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        bitwise_xor_scalar_tensor(self_: Scalar, other: &Tensor) -> Tensor, by [other];
+    CompositeImplicitAutograd => native::pointwise::bitwise_logical::bitwise_xor_scalar_tensor(self_, other),
+}
+
+operator! {
+    /// `self ^ other`, for a number `other`.
+    BITWISE_XOR_SCALAR: "bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", bitwise_xor_scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::bitwise_logical::bitwise_xor_scalar(self_, other),
+}
+
+operator! {
+    /// `self ^ other`, for a number `other`.
+    BITWISE_XOR_SCALAR_OUT: "bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_xor_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::bitwise_logical::bitwise_xor_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self ^= other`, for a number `other`.
+    BITWISE_XOR__SCALAR: "bitwise_xor_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        bitwise_xor__scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::bitwise_logical::bitwise_xor_scalar_(self_, other),
 }

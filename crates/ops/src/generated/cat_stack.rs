@@ -2,743 +2,197 @@
 
 //! The operators whose kernels are in `native::cat_stack`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `cat`.
-pub type CatFn = fn(DispatchKeySet, &[Tensor], i64) -> Result<Tensor>;
-
-/// The operator `cat`.
-pub static CAT: Operator<CatFn> = Operator::new(
-    "cat",
-    "cat(Tensor[] tensors, int dim=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, cat_cpu as CatFn),
-        Kernel::new(DispatchKey::Meta, cat_meta as CatFn),
-        observed!(CAT: CatFn, [tensors], tensors, dim),
-        boxing!(CAT: CatFn, tensors, dim),
-    ],
-    cat_boxed,
-);
-
-/// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
-///
-/// `cat(Tensor[] tensors, int dim=0) -> Tensor`
-#[inline]
-pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = CAT.select(tensors.key_set())?;
-    kernel(keys, tensors, dim)
-}
-
-fn cat_cpu(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    if tensors.was_resized() {
-        return cat_cpu(_keys, &tensors.snapshot(), dim);
-    }
-    let spec = native::shape::cat_stack::cat_meta(tensors, dim)?;
-    let out = spec.allocate("cat")?;
-    native::shape::cat_stack::cat(tensors, dim, &out)?;
-    Ok(out)
-}
-
-fn cat_meta(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    ensure_same_device("cat", &[].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
-    let spec = native::shape::cat_stack::cat_meta(tensors, dim)?;
-    spec.allocate("cat")
-}
-
-fn cat_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cat", given, 2)?;
-    cat(arguments.tensors()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cat.out`.
-pub type CatOutFn = fn(DispatchKeySet, &[Tensor], i64, &Tensor) -> Result<()>;
-
-/// The operator `cat.out`.
-pub static CAT_OUT: Operator<CatOutFn> = Operator::new(
-    "cat.out",
-    "cat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cat_out_cpu as CatOutFn),
-        Kernel::new(DispatchKey::Meta, cat_out_meta as CatOutFn),
-        observed!(CAT_OUT: CatOutFn, [tensors, out], tensors, dim, out),
-        boxing!(CAT_OUT: CatOutFn, tensors, dim, out),
-    ],
-    cat_out_boxed,
-);
-
-/// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
-///
-/// `cat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn cat_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CAT_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, dim, out)
-}
-
-fn cat_out_cpu(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    if tensors.was_resized() {
-        return cat_out_cpu(_keys, &tensors.snapshot(), dim, out);
-    }
-    let spec = native::shape::cat_stack::cat_meta(tensors, dim)?;
-    let target = spec.for_out("cat.out", out, &[].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
-    native::shape::cat_stack::cat(tensors, dim, target.tensor())?;
-    target.finish(out)
-}
-
-fn cat_out_meta(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    ensure_same_device("cat.out", &[out].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
-    let spec = native::shape::cat_stack::cat_meta(tensors, dim)?;
-    let target = spec.for_out("cat.out", out, &[].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
-    target.finish(out)
-}
-
-fn cat_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cat.out", given, 3)?;
-    cat_out(arguments.tensors()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `concat`.
-pub type ConcatFn = fn(DispatchKeySet, &[Tensor], i64) -> Result<Tensor>;
-
-/// The operator `concat`.
-pub static CONCAT: Operator<ConcatFn> = Operator::new(
-    "concat",
-    "concat(Tensor[] tensors, int dim=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, concat_composite as ConcatFn),
-        observed!(CONCAT: ConcatFn, [tensors], tensors, dim),
-        boxing!(CONCAT: ConcatFn, tensors, dim),
-    ],
-    concat_boxed,
-);
-
-/// Another name of `cat`.
-///
-/// `concat(Tensor[] tensors, int dim=0) -> Tensor`
-#[inline]
-pub fn concat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = CONCAT.select(tensors.key_set())?;
-    kernel(keys, tensors, dim)
-}
-
-fn concat_composite(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    native::shape::cat_stack::concat(tensors, dim)
-}
-
-fn concat_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("concat", given, 2)?;
-    concat(arguments.tensors()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `concat.out`.
-pub type ConcatOutFn = fn(DispatchKeySet, &[Tensor], i64, &Tensor) -> Result<()>;
-
-/// The operator `concat.out`.
-pub static CONCAT_OUT: Operator<ConcatOutFn> = Operator::new(
-    "concat.out",
-    "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, concat_out_composite as ConcatOutFn),
-        observed!(CONCAT_OUT: ConcatOutFn, [tensors, out], tensors, dim, out),
-        boxing!(CONCAT_OUT: ConcatOutFn, tensors, dim, out),
-    ],
-    concat_out_boxed,
-);
-
-/// Another name of `cat`.
-///
-/// `concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn concat_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CONCAT_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, dim, out)
-}
-
-fn concat_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    let result = native::shape::cat_stack::concat(tensors, dim)?;
-    convert_to_out(&result, out)
-}
-
-fn concat_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("concat.out", given, 3)?;
-    concat_out(arguments.tensors()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `concatenate`.
-pub type ConcatenateFn = fn(DispatchKeySet, &[Tensor], i64) -> Result<Tensor>;
-
-/// The operator `concatenate`.
-pub static CONCATENATE: Operator<ConcatenateFn> = Operator::new(
-    "concatenate",
-    "concatenate(Tensor[] tensors, int dim=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, concatenate_composite as ConcatenateFn),
-        observed!(CONCATENATE: ConcatenateFn, [tensors], tensors, dim),
-        boxing!(CONCATENATE: ConcatenateFn, tensors, dim),
-    ],
-    concatenate_boxed,
-);
-
-/// Another name of `cat`.
-///
-/// `concatenate(Tensor[] tensors, int dim=0) -> Tensor`
-#[inline]
-pub fn concatenate(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = CONCATENATE.select(tensors.key_set())?;
-    kernel(keys, tensors, dim)
-}
-
-fn concatenate_composite(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    native::shape::cat_stack::concat(tensors, dim)
-}
-
-fn concatenate_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("concatenate", given, 2)?;
-    concatenate(arguments.tensors()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `concatenate.out`.
-pub type ConcatenateOutFn = fn(DispatchKeySet, &[Tensor], i64, &Tensor) -> Result<()>;
-
-/// The operator `concatenate.out`.
-pub static CONCATENATE_OUT: Operator<ConcatenateOutFn> = Operator::new(
-    "concatenate.out",
-    "concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, concatenate_out_composite as ConcatenateOutFn),
-        observed!(CONCATENATE_OUT: ConcatenateOutFn, [tensors, out], tensors, dim, out),
-        boxing!(CONCATENATE_OUT: ConcatenateOutFn, tensors, dim, out),
-    ],
-    concatenate_out_boxed,
-);
-
-/// Another name of `cat`.
-///
-/// `concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn concatenate_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CONCATENATE_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, dim, out)
-}
-
-fn concatenate_out_composite(
-    _keys: DispatchKeySet,
-    tensors: &[Tensor],
-    dim: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::cat_stack::concat(tensors, dim)?;
-    convert_to_out(&result, out)
-}
-
-fn concatenate_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("concatenate.out", given, 3)?;
-    concatenate_out(arguments.tensors()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `stack`.
-pub type StackFn = fn(DispatchKeySet, &[Tensor], i64) -> Result<Tensor>;
-
-/// The operator `stack`.
-pub static STACK: Operator<StackFn> = Operator::new(
-    "stack",
-    "stack(Tensor[] tensors, int dim=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, stack_composite as StackFn),
-        observed!(STACK: StackFn, [tensors], tensors, dim),
-        boxing!(STACK: StackFn, tensors, dim),
-    ],
-    stack_boxed,
-);
-
-/// Concatenates tensors of one shape along a new dimension `dim`.
-///
-/// `stack(Tensor[] tensors, int dim=0) -> Tensor`
-#[inline]
-pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = STACK.select(tensors.key_set())?;
-    kernel(keys, tensors, dim)
-}
-
-fn stack_composite(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    native::shape::cat_stack::stack(tensors, dim)
-}
-
-fn stack_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("stack", given, 2)?;
-    stack(arguments.tensors()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `stack.out`.
-pub type StackOutFn = fn(DispatchKeySet, &[Tensor], i64, &Tensor) -> Result<()>;
-
-/// The operator `stack.out`.
-pub static STACK_OUT: Operator<StackOutFn> = Operator::new(
-    "stack.out",
-    "stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, stack_out_composite as StackOutFn),
-        observed!(STACK_OUT: StackOutFn, [tensors, out], tensors, dim, out),
-        boxing!(STACK_OUT: StackOutFn, tensors, dim, out),
-    ],
-    stack_out_boxed,
-);
-
-/// Concatenates tensors of one shape along a new dimension `dim`.
-///
-/// `stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn stack_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = STACK_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, dim, out)
-}
-
-fn stack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    let result = native::shape::cat_stack::stack(tensors, dim)?;
-    convert_to_out(&result, out)
-}
-
-fn stack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("stack.out", given, 3)?;
-    stack_out(arguments.tensors()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hstack`.
-pub type HstackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
-
-/// The operator `hstack`.
-pub static HSTACK: Operator<HstackFn> = Operator::new(
-    "hstack",
-    "hstack(Tensor[] tensors) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, hstack_composite as HstackFn),
-        observed!(HSTACK: HstackFn, [tensors], tensors),
-        boxing!(HSTACK: HstackFn, tensors),
-    ],
-    hstack_boxed,
-);
-
-/// Concatenates tensors along the second dimension, vectors along the first.
-///
-/// `hstack(Tensor[] tensors) -> Tensor`
-#[inline]
-pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
-    let (keys, kernel) = HSTACK.select(tensors.key_set())?;
-    kernel(keys, tensors)
-}
-
-fn hstack_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::shape::cat_stack::hstack(tensors)
-}
-
-fn hstack_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hstack", given, 1)?;
-    hstack(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `hstack.out`.
-pub type HstackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
-
-/// The operator `hstack.out`.
-pub static HSTACK_OUT: Operator<HstackOutFn> = Operator::new(
-    "hstack.out",
-    "hstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, hstack_out_composite as HstackOutFn),
-        observed!(HSTACK_OUT: HstackOutFn, [tensors, out], tensors, out),
-        boxing!(HSTACK_OUT: HstackOutFn, tensors, out),
-    ],
-    hstack_out_boxed,
-);
-
-/// Concatenates tensors along the second dimension, vectors along the first.
-///
-/// `hstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn hstack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = HSTACK_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, out)
-}
-
-fn hstack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::shape::cat_stack::hstack(tensors)?;
-    convert_to_out(&result, out)
-}
-
-fn hstack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hstack.out", given, 2)?;
-    hstack_out(arguments.tensors()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `vstack`.
-pub type VstackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
-
-/// The operator `vstack`.
-pub static VSTACK: Operator<VstackFn> = Operator::new(
-    "vstack",
-    "vstack(Tensor[] tensors) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, vstack_composite as VstackFn),
-        observed!(VSTACK: VstackFn, [tensors], tensors),
-        boxing!(VSTACK: VstackFn, tensors),
-    ],
-    vstack_boxed,
-);
-
-/// Concatenates tensors along the first dimension, vectors as rows.
-///
-/// `vstack(Tensor[] tensors) -> Tensor`
-#[inline]
-pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
-    let (keys, kernel) = VSTACK.select(tensors.key_set())?;
-    kernel(keys, tensors)
-}
-
-fn vstack_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::shape::cat_stack::vstack(tensors)
-}
-
-fn vstack_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("vstack", given, 1)?;
-    vstack(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `vstack.out`.
-pub type VstackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
-
-/// The operator `vstack.out`.
-pub static VSTACK_OUT: Operator<VstackOutFn> = Operator::new(
-    "vstack.out",
-    "vstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, vstack_out_composite as VstackOutFn),
-        observed!(VSTACK_OUT: VstackOutFn, [tensors, out], tensors, out),
-        boxing!(VSTACK_OUT: VstackOutFn, tensors, out),
-    ],
-    vstack_out_boxed,
-);
-
-/// Concatenates tensors along the first dimension, vectors as rows.
-///
-/// `vstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn vstack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = VSTACK_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, out)
-}
-
-fn vstack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::shape::cat_stack::vstack(tensors)?;
-    convert_to_out(&result, out)
-}
-
-fn vstack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("vstack.out", given, 2)?;
-    vstack_out(arguments.tensors()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `dstack`.
-pub type DstackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
-
-/// The operator `dstack`.
-pub static DSTACK: Operator<DstackFn> = Operator::new(
-    "dstack",
-    "dstack(Tensor[] tensors) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, dstack_composite as DstackFn),
-        observed!(DSTACK: DstackFn, [tensors], tensors),
-        boxing!(DSTACK: DstackFn, tensors),
-    ],
-    dstack_boxed,
-);
-
-/// Concatenates tensors along the third dimension.
-///
-/// `dstack(Tensor[] tensors) -> Tensor`
-#[inline]
-pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
-    let (keys, kernel) = DSTACK.select(tensors.key_set())?;
-    kernel(keys, tensors)
-}
-
-fn dstack_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::shape::cat_stack::dstack(tensors)
-}
-
-fn dstack_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dstack", given, 1)?;
-    dstack(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `dstack.out`.
-pub type DstackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
-
-/// The operator `dstack.out`.
-pub static DSTACK_OUT: Operator<DstackOutFn> = Operator::new(
-    "dstack.out",
-    "dstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, dstack_out_composite as DstackOutFn),
-        observed!(DSTACK_OUT: DstackOutFn, [tensors, out], tensors, out),
-        boxing!(DSTACK_OUT: DstackOutFn, tensors, out),
-    ],
-    dstack_out_boxed,
-);
-
-/// Concatenates tensors along the third dimension.
-///
-/// `dstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn dstack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DSTACK_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, out)
-}
-
-fn dstack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::shape::cat_stack::dstack(tensors)?;
-    convert_to_out(&result, out)
-}
-
-fn dstack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dstack.out", given, 2)?;
-    dstack_out(arguments.tensors()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `row_stack`.
-pub type RowStackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
-
-/// The operator `row_stack`.
-pub static ROW_STACK: Operator<RowStackFn> = Operator::new(
-    "row_stack",
-    "row_stack(Tensor[] tensors) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, row_stack_composite as RowStackFn),
-        observed!(ROW_STACK: RowStackFn, [tensors], tensors),
-        boxing!(ROW_STACK: RowStackFn, tensors),
-    ],
-    row_stack_boxed,
-);
-
-/// Another name of `vstack`.
-///
-/// `row_stack(Tensor[] tensors) -> Tensor`
-#[inline]
-pub fn row_stack(tensors: &[Tensor]) -> Result<Tensor> {
-    let (keys, kernel) = ROW_STACK.select(tensors.key_set())?;
-    kernel(keys, tensors)
-}
-
-fn row_stack_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::shape::cat_stack::vstack(tensors)
-}
-
-fn row_stack_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("row_stack", given, 1)?;
-    row_stack(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `row_stack.out`.
-pub type RowStackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
-
-/// The operator `row_stack.out`.
-pub static ROW_STACK_OUT: Operator<RowStackOutFn> = Operator::new(
-    "row_stack.out",
-    "row_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, row_stack_out_composite as RowStackOutFn),
-        observed!(ROW_STACK_OUT: RowStackOutFn, [tensors, out], tensors, out),
-        boxing!(ROW_STACK_OUT: RowStackOutFn, tensors, out),
-    ],
-    row_stack_out_boxed,
-);
-
-/// Another name of `vstack`.
-///
-/// `row_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn row_stack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ROW_STACK_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, out)
-}
-
-fn row_stack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::shape::cat_stack::vstack(tensors)?;
-    convert_to_out(&result, out)
-}
-
-fn row_stack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("row_stack.out", given, 2)?;
-    row_stack_out(arguments.tensors()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `column_stack`.
-pub type ColumnStackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
-
-/// The operator `column_stack`.
-pub static COLUMN_STACK: Operator<ColumnStackFn> = Operator::new(
-    "column_stack",
-    "column_stack(Tensor[] tensors) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, column_stack_composite as ColumnStackFn),
-        observed!(COLUMN_STACK: ColumnStackFn, [tensors], tensors),
-        boxing!(COLUMN_STACK: ColumnStackFn, tensors),
-    ],
-    column_stack_boxed,
-);
-
-/// Concatenates tensors along the second dimension, vectors as columns.
-///
-/// `column_stack(Tensor[] tensors) -> Tensor`
-#[inline]
-pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
-    let (keys, kernel) = COLUMN_STACK.select(tensors.key_set())?;
-    kernel(keys, tensors)
-}
-
-fn column_stack_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::shape::cat_stack::column_stack(tensors)
-}
-
-fn column_stack_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("column_stack", given, 1)?;
-    column_stack(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `column_stack.out`.
-pub type ColumnStackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
-
-/// The operator `column_stack.out`.
-pub static COLUMN_STACK_OUT: Operator<ColumnStackOutFn> = Operator::new(
-    "column_stack.out",
-    "column_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, column_stack_out_composite as ColumnStackOutFn),
-        observed!(COLUMN_STACK_OUT: ColumnStackOutFn, [tensors, out], tensors, out),
-        boxing!(COLUMN_STACK_OUT: ColumnStackOutFn, tensors, out),
-    ],
-    column_stack_out_boxed,
-);
-
-/// Concatenates tensors along the second dimension, vectors as columns.
-///
-/// `column_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn column_stack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = COLUMN_STACK_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, out)
-}
-
-fn column_stack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::shape::cat_stack::column_stack(tensors)?;
-    convert_to_out(&result, out)
-}
-
-fn column_stack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("column_stack.out", given, 2)?;
-    column_stack_out(arguments.tensors()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atleast_1d`.
-pub type Atleast1dFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `atleast_1d`.
-pub static ATLEAST_1D: Operator<Atleast1dFn> = Operator::new(
-    "atleast_1d",
-    "atleast_1d(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_1d_composite as Atleast1dFn),
-        observed!(ATLEAST_1D: Atleast1dFn, [self_], self_),
-        boxing!(ATLEAST_1D: Atleast1dFn, self_),
-    ],
-    atleast_1d_boxed,
-);
-
-/// A tensor without dimensions as a vector; others are returned as they are.
-///
-/// `atleast_1d(Tensor self) -> Tensor`
-#[inline]
-pub fn atleast_1d(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ATLEAST_1D.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn atleast_1d_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::cat_stack::atleast_1d(self_)
-}
-
-fn atleast_1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atleast_1d", given, 1)?;
-    atleast_1d(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atleast_2d`.
-pub type Atleast2dFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `atleast_2d`.
-pub static ATLEAST_2D: Operator<Atleast2dFn> = Operator::new(
-    "atleast_2d",
-    "atleast_2d(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_2d_composite as Atleast2dFn),
-        observed!(ATLEAST_2D: Atleast2dFn, [self_], self_),
-        boxing!(ATLEAST_2D: Atleast2dFn, self_),
-    ],
-    atleast_2d_boxed,
-);
-
-/// A vector as a row; tensors of two dimensions and more are returned as they are.
-///
-/// `atleast_2d(Tensor self) -> Tensor`
-#[inline]
-pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ATLEAST_2D.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn atleast_2d_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::cat_stack::atleast_2d(self_)
-}
-
-fn atleast_2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atleast_2d", given, 1)?;
-    atleast_2d(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atleast_3d`.
-pub type Atleast3dFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `atleast_3d`.
-pub static ATLEAST_3D: Operator<Atleast3dFn> = Operator::new(
-    "atleast_3d",
-    "atleast_3d(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_3d_composite as Atleast3dFn),
-        observed!(ATLEAST_3D: Atleast3dFn, [self_], self_),
-        boxing!(ATLEAST_3D: Atleast3dFn, self_),
-    ],
-    atleast_3d_boxed,
-);
-
-/// A vector or matrix with dimensions inserted up to three; others are returned as they are.
-///
-/// `atleast_3d(Tensor self) -> Tensor`
-#[inline]
-pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ATLEAST_3D.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn atleast_3d_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::cat_stack::atleast_3d(self_)
-}
-
-fn atleast_3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atleast_3d", given, 1)?;
-    atleast_3d(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
+    CAT: "cat(Tensor[] tensors, int dim=0) -> Tensor", cat(tensors: &[Tensor], dim: i64) -> Tensor, by [tensors];
+    Cpu => {
+        if tensors.was_resized() {
+            return kernel(&tensors.snapshot(), dim);
+        }
+        let spec = native::shape::cat_stack::cat_meta(tensors, dim)?;
+        let out = spec.allocate("cat")?;
+        native::shape::cat_stack::cat(tensors, dim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("cat", &[].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
+        let spec = native::shape::cat_stack::cat_meta(tensors, dim)?;
+        spec.allocate("cat")
+    },
+}
+
+operator! {
+    /// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
+    CAT_OUT: "cat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)", cat_out(tensors: &[Tensor],
+        dim: i64, out: &Tensor) -> (), by [tensors, out];
+    Cpu => {
+        if tensors.was_resized() {
+            return kernel(&tensors.snapshot(), dim, out);
+        }
+        let spec = native::shape::cat_stack::cat_meta(tensors, dim)?;
+        let target = spec.for_out("cat.out", out, &[].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
+        native::shape::cat_stack::cat(tensors, dim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("cat.out", &[out].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
+        let spec = native::shape::cat_stack::cat_meta(tensors, dim)?;
+        let target = spec.for_out("cat.out", out, &[].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// Another name of `cat`.
+    CONCAT: "concat(Tensor[] tensors, int dim=0) -> Tensor", concat(tensors: &[Tensor], dim: i64) -> Tensor,
+        by [tensors];
+    CompositeImplicitAutograd => native::shape::cat_stack::concat(tensors, dim),
+}
+
+operator! {
+    /// Another name of `cat`.
+    CONCAT_OUT: "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
+        concat_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> (), by [tensors, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::cat_stack::concat(tensors, dim)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Another name of `cat`.
+    CONCATENATE: "concatenate(Tensor[] tensors, int dim=0) -> Tensor", concatenate(tensors: &[Tensor],
+        dim: i64) -> Tensor, by [tensors];
+    CompositeImplicitAutograd => native::shape::cat_stack::concat(tensors, dim),
+}
+
+operator! {
+    /// Another name of `cat`.
+    CONCATENATE_OUT: "concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
+        concatenate_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> (), by [tensors, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::cat_stack::concat(tensors, dim)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Concatenates tensors of one shape along a new dimension `dim`.
+    STACK: "stack(Tensor[] tensors, int dim=0) -> Tensor", stack(tensors: &[Tensor], dim: i64) -> Tensor,
+        by [tensors];
+    CompositeExplicitAutograd => native::shape::cat_stack::stack(tensors, dim),
+}
+
+operator! {
+    /// Concatenates tensors of one shape along a new dimension `dim`.
+    STACK_OUT: "stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
+        stack_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> (), by [tensors, out];
+    CompositeExplicitAutograd => {
+        let result = native::shape::cat_stack::stack(tensors, dim)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Concatenates tensors along the second dimension, vectors along the first.
+    HSTACK: "hstack(Tensor[] tensors) -> Tensor", hstack(tensors: &[Tensor]) -> Tensor, by [tensors];
+    CompositeImplicitAutograd => native::shape::cat_stack::hstack(tensors),
+}
+
+operator! {
+    /// Concatenates tensors along the second dimension, vectors along the first.
+    HSTACK_OUT: "hstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)", hstack_out(tensors: &[Tensor],
+        out: &Tensor) -> (), by [tensors, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::cat_stack::hstack(tensors)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Concatenates tensors along the first dimension, vectors as rows.
+    VSTACK: "vstack(Tensor[] tensors) -> Tensor", vstack(tensors: &[Tensor]) -> Tensor, by [tensors];
+    CompositeImplicitAutograd => native::shape::cat_stack::vstack(tensors),
+}
+
+operator! {
+    /// Concatenates tensors along the first dimension, vectors as rows.
+    VSTACK_OUT: "vstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)", vstack_out(tensors: &[Tensor],
+        out: &Tensor) -> (), by [tensors, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::cat_stack::vstack(tensors)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Concatenates tensors along the third dimension.
+    DSTACK: "dstack(Tensor[] tensors) -> Tensor", dstack(tensors: &[Tensor]) -> Tensor, by [tensors];
+    CompositeImplicitAutograd => native::shape::cat_stack::dstack(tensors),
+}
+
+operator! {
+    /// Concatenates tensors along the third dimension.
+    DSTACK_OUT: "dstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)", dstack_out(tensors: &[Tensor],
+        out: &Tensor) -> (), by [tensors, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::cat_stack::dstack(tensors)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Another name of `vstack`.
+    ROW_STACK: "row_stack(Tensor[] tensors) -> Tensor", row_stack(tensors: &[Tensor]) -> Tensor, by [tensors];
+    CompositeImplicitAutograd => native::shape::cat_stack::vstack(tensors),
+}
+
+operator! {
+    /// Another name of `vstack`.
+    ROW_STACK_OUT: "row_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        row_stack_out(tensors: &[Tensor], out: &Tensor) -> (), by [tensors, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::cat_stack::vstack(tensors)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Concatenates tensors along the second dimension, vectors as columns.
+    COLUMN_STACK: "column_stack(Tensor[] tensors) -> Tensor", column_stack(tensors: &[Tensor]) -> Tensor,
+        by [tensors];
+    CompositeImplicitAutograd => native::shape::cat_stack::column_stack(tensors),
+}
+
+operator! {
+    /// Concatenates tensors along the second dimension, vectors as columns.
+    COLUMN_STACK_OUT: "column_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        column_stack_out(tensors: &[Tensor], out: &Tensor) -> (), by [tensors, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::cat_stack::column_stack(tensors)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor without dimensions as a vector; others are returned as they are.
+    ATLEAST_1D: "atleast_1d(Tensor self) -> Tensor", atleast_1d(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::cat_stack::atleast_1d(self_),
+}
+
+operator! {
+    /// A vector as a row; tensors of two dimensions and more are returned as they are.
+    ATLEAST_2D: "atleast_2d(Tensor self) -> Tensor", atleast_2d(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::cat_stack::atleast_2d(self_),
+}
+
+operator! {
+    /// A vector or matrix with dimensions inserted up to three; others are returned as they are.
+    ATLEAST_3D: "atleast_3d(Tensor self) -> Tensor", atleast_3d(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::cat_stack::atleast_3d(self_),
 }

@@ -2,79 +2,19 @@
 
 //! The operators whose kernels are in `native::combinations`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `cartesian_prod`.
-pub type CartesianProdFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
-
-/// The operator `cartesian_prod`.
-pub static CARTESIAN_PROD: Operator<CartesianProdFn> = Operator::new(
-    "cartesian_prod",
-    "cartesian_prod(Tensor[] tensors) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, cartesian_prod_composite as CartesianProdFn),
-        observed!(CARTESIAN_PROD: CartesianProdFn, [tensors], tensors),
-        boxing!(CARTESIAN_PROD: CartesianProdFn, tensors),
-    ],
-    cartesian_prod_boxed,
-);
-
-/// The Cartesian product of vectors, a combination in each row.
-///
-/// `cartesian_prod(Tensor[] tensors) -> Tensor`
-#[inline]
-pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
-    let (keys, kernel) = CARTESIAN_PROD.select(tensors.key_set())?;
-    kernel(keys, tensors)
+operator! {
+    /// The Cartesian product of vectors, a combination in each row.
+    CARTESIAN_PROD: "cartesian_prod(Tensor[] tensors) -> Tensor", cartesian_prod(tensors: &[Tensor]) -> Tensor,
+        by [tensors];
+    CompositeImplicitAutograd => native::linalg::combinations::cartesian_prod(tensors),
 }
 
-fn cartesian_prod_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::linalg::combinations::cartesian_prod(tensors)
-}
-
-fn cartesian_prod_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cartesian_prod", given, 1)?;
-    cartesian_prod(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `combinations`.
-pub type CombinationsFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
-
-/// The operator `combinations`.
-pub static COMBINATIONS: Operator<CombinationsFn> = Operator::new(
-    "combinations",
-    "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, combinations_composite as CombinationsFn),
-        observed!(COMBINATIONS: CombinationsFn, [self_], self_, r, with_replacement),
-        boxing!(COMBINATIONS: CombinationsFn, self_, r, with_replacement),
-    ],
-    combinations_boxed,
-);
-
-/// All combinations of `r` elements, in order, one in each row.
-///
-/// `combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor`
-#[inline]
-pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
-    let (keys, kernel) = COMBINATIONS.select(self_.key_set())?;
-    kernel(keys, self_, r, with_replacement)
-}
-
-fn combinations_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    r: i64,
-    with_replacement: bool,
-) -> Result<Tensor> {
-    native::linalg::combinations::combinations(self_, r, with_replacement)
-}
-
-fn combinations_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("combinations", given, 3)?;
-    combinations(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
+operator! {
+    /// All combinations of `r` elements, in order, one in each row.
+    COMBINATIONS: "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
+        combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::combinations::combinations(self_, r, with_replacement),
 }

@@ -2,2174 +2,658 @@
 
 //! The operators whose kernels are in `native::comparison`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
-use crate::tensor_iterator::TensorIterator;
+use crate::dispatch::operator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `eq.Tensor`.
-pub type EqTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `eq.Tensor`.
-pub static EQ_TENSOR: Operator<EqTensorFn> = Operator::new(
-    "eq.Tensor",
-    "eq.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, eq_tensor_cpu as EqTensorFn),
-        Kernel::new(DispatchKey::Meta, eq_tensor_meta as EqTensorFn),
-        observed!(EQ_TENSOR: EqTensorFn, [self_, other], self_, other),
-        boxing!(EQ_TENSOR: EqTensorFn, self_, other),
-    ],
-    eq_tensor_boxed,
-);
-
-/// `self == other`, element by element; NaN equals nothing.
-///
-/// `eq.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn eq_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = EQ_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn eq_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("eq.Tensor");
-    native::pointwise::comparison::eq_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::eq(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn eq_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("eq.Tensor");
-    native::pointwise::comparison::eq_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn eq_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eq.Tensor", given, 2)?;
-    eq_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `eq_.Tensor`.
-pub type EqInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `eq_.Tensor`.
-pub static EQ__TENSOR: Operator<EqInPlaceTensorFn> = Operator::new(
-    "eq_.Tensor",
-    "eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, eq__tensor_cpu as EqInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, eq__tensor_meta as EqInPlaceTensorFn),
-        observed!(EQ__TENSOR: EqInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(EQ__TENSOR: EqInPlaceTensorFn, self_, other),
-    ],
-    eq__tensor_boxed,
-);
-
-/// `self == other`, element by element; NaN equals nothing.
-///
-/// `eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn eq__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = EQ__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn eq__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("eq_.Tensor", self_);
-    native::pointwise::comparison::eq_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::eq(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn eq__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("eq_.Tensor", self_);
-    native::pointwise::comparison::eq_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn eq__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eq_.Tensor", given, 2)?;
-    eq__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `eq.Tensor_out`.
-pub type EqTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `eq.Tensor_out`.
-pub static EQ_TENSOR_OUT: Operator<EqTensorOutFn> = Operator::new(
-    "eq.Tensor_out",
-    "eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, eq_tensor_out_cpu as EqTensorOutFn),
-        Kernel::new(DispatchKey::Meta, eq_tensor_out_meta as EqTensorOutFn),
-        observed!(EQ_TENSOR_OUT: EqTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(EQ_TENSOR_OUT: EqTensorOutFn, self_, other, out),
-    ],
-    eq_tensor_out_boxed,
-);
-
-/// `self == other`, element by element; NaN equals nothing.
-///
-/// `eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn eq_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EQ_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn eq_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("eq.Tensor_out", out);
-    native::pointwise::comparison::eq_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::eq(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn eq_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("eq.Tensor_out", out);
-    native::pointwise::comparison::eq_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn eq_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eq.Tensor_out", given, 3)?;
-    eq_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `eq.Scalar`.
-pub type EqScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `eq.Scalar`.
-pub static EQ_SCALAR: Operator<EqScalarFn> = Operator::new(
-    "eq.Scalar",
-    "eq.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, eq_scalar_cpu as EqScalarFn),
-        Kernel::new(DispatchKey::Meta, eq_scalar_meta as EqScalarFn),
-        observed!(EQ_SCALAR: EqScalarFn, [self_], self_, other),
-        boxing!(EQ_SCALAR: EqScalarFn, self_, other),
-    ],
-    eq_scalar_boxed,
-);
-
-/// `self == other`, for a number `other`.
-///
-/// `eq.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn eq_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = EQ_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn eq_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("eq.Scalar");
-    native::pointwise::comparison::eq_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::eq_scalar(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn eq_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("eq.Scalar");
-    native::pointwise::comparison::eq_scalar_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn eq_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eq.Scalar", given, 2)?;
-    eq_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `eq_.Scalar`.
-pub type EqInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `eq_.Scalar`.
-pub static EQ__SCALAR: Operator<EqInPlaceScalarFn> = Operator::new(
-    "eq_.Scalar",
-    "eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, eq__scalar_cpu as EqInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, eq__scalar_meta as EqInPlaceScalarFn),
-        observed!(EQ__SCALAR: EqInPlaceScalarFn, [self_], self_, other),
-        boxing!(EQ__SCALAR: EqInPlaceScalarFn, self_, other),
-    ],
-    eq__scalar_boxed,
-);
-
-/// `self == other`, for a number `other`.
-///
-/// `eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn eq__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = EQ__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn eq__scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("eq_.Scalar", self_);
-    native::pointwise::comparison::eq_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::eq_scalar(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn eq__scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("eq_.Scalar", self_);
-    native::pointwise::comparison::eq_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn eq__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eq_.Scalar", given, 2)?;
-    eq__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `eq.Scalar_out`.
-pub type EqScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `eq.Scalar_out`.
-pub static EQ_SCALAR_OUT: Operator<EqScalarOutFn> = Operator::new(
-    "eq.Scalar_out",
-    "eq.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, eq_scalar_out_cpu as EqScalarOutFn),
-        Kernel::new(DispatchKey::Meta, eq_scalar_out_meta as EqScalarOutFn),
-        observed!(EQ_SCALAR_OUT: EqScalarOutFn, [self_, out], self_, other, out),
-        boxing!(EQ_SCALAR_OUT: EqScalarOutFn, self_, other, out),
-    ],
-    eq_scalar_out_boxed,
-);
-
-/// `self == other`, for a number `other`.
-///
-/// `eq.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn eq_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EQ_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn eq_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("eq.Scalar_out", out);
-    native::pointwise::comparison::eq_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::eq_scalar(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn eq_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("eq.Scalar_out", out);
-    native::pointwise::comparison::eq_scalar_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn eq_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eq.Scalar_out", given, 3)?;
-    eq_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ne.Tensor`.
-pub type NeTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `ne.Tensor`.
-pub static NE_TENSOR: Operator<NeTensorFn> = Operator::new(
-    "ne.Tensor",
-    "ne.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, ne_tensor_cpu as NeTensorFn),
-        Kernel::new(DispatchKey::Meta, ne_tensor_meta as NeTensorFn),
-        observed!(NE_TENSOR: NeTensorFn, [self_, other], self_, other),
-        boxing!(NE_TENSOR: NeTensorFn, self_, other),
-    ],
-    ne_tensor_boxed,
-);
-
-/// `self != other`, element by element; NaN differs from everything.
-///
-/// `ne.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn ne_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = NE_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ne_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ne.Tensor");
-    native::pointwise::comparison::ne_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ne(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ne_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ne.Tensor");
-    native::pointwise::comparison::ne_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ne_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ne.Tensor", given, 2)?;
-    ne_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ne_.Tensor`.
-pub type NeInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `ne_.Tensor`.
-pub static NE__TENSOR: Operator<NeInPlaceTensorFn> = Operator::new(
-    "ne_.Tensor",
-    "ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ne__tensor_cpu as NeInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, ne__tensor_meta as NeInPlaceTensorFn),
-        observed!(NE__TENSOR: NeInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(NE__TENSOR: NeInPlaceTensorFn, self_, other),
-    ],
-    ne__tensor_boxed,
-);
-
-/// `self != other`, element by element; NaN differs from everything.
-///
-/// `ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn ne__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = NE__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ne__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ne_.Tensor", self_);
-    native::pointwise::comparison::ne_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ne(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ne__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ne_.Tensor", self_);
-    native::pointwise::comparison::ne_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ne__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ne_.Tensor", given, 2)?;
-    ne__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ne.Tensor_out`.
-pub type NeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `ne.Tensor_out`.
-pub static NE_TENSOR_OUT: Operator<NeTensorOutFn> = Operator::new(
-    "ne.Tensor_out",
-    "ne.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ne_tensor_out_cpu as NeTensorOutFn),
-        Kernel::new(DispatchKey::Meta, ne_tensor_out_meta as NeTensorOutFn),
-        observed!(NE_TENSOR_OUT: NeTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(NE_TENSOR_OUT: NeTensorOutFn, self_, other, out),
-    ],
-    ne_tensor_out_boxed,
-);
-
-/// `self != other`, element by element; NaN differs from everything.
-///
-/// `ne.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn ne_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NE_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn ne_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ne.Tensor_out", out);
-    native::pointwise::comparison::ne_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ne(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ne_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ne.Tensor_out", out);
-    native::pointwise::comparison::ne_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ne_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ne.Tensor_out", given, 3)?;
-    ne_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ne.Scalar`.
-pub type NeScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `ne.Scalar`.
-pub static NE_SCALAR: Operator<NeScalarFn> = Operator::new(
-    "ne.Scalar",
-    "ne.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, ne_scalar_cpu as NeScalarFn),
-        Kernel::new(DispatchKey::Meta, ne_scalar_meta as NeScalarFn),
-        observed!(NE_SCALAR: NeScalarFn, [self_], self_, other),
-        boxing!(NE_SCALAR: NeScalarFn, self_, other),
-    ],
-    ne_scalar_boxed,
-);
-
-/// `self != other`, for a number `other`.
-///
-/// `ne.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn ne_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = NE_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ne_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ne.Scalar");
-    native::pointwise::comparison::ne_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ne_scalar(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ne_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ne.Scalar");
-    native::pointwise::comparison::ne_scalar_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ne_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ne.Scalar", given, 2)?;
-    ne_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ne_.Scalar`.
-pub type NeInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `ne_.Scalar`.
-pub static NE__SCALAR: Operator<NeInPlaceScalarFn> = Operator::new(
-    "ne_.Scalar",
-    "ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ne__scalar_cpu as NeInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, ne__scalar_meta as NeInPlaceScalarFn),
-        observed!(NE__SCALAR: NeInPlaceScalarFn, [self_], self_, other),
-        boxing!(NE__SCALAR: NeInPlaceScalarFn, self_, other),
-    ],
-    ne__scalar_boxed,
-);
-
-/// `self != other`, for a number `other`.
-///
-/// `ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn ne__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = NE__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ne__scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ne_.Scalar", self_);
-    native::pointwise::comparison::ne_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ne_scalar(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ne__scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ne_.Scalar", self_);
-    native::pointwise::comparison::ne_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ne__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ne_.Scalar", given, 2)?;
-    ne__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ne.Scalar_out`.
-pub type NeScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `ne.Scalar_out`.
-pub static NE_SCALAR_OUT: Operator<NeScalarOutFn> = Operator::new(
-    "ne.Scalar_out",
-    "ne.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ne_scalar_out_cpu as NeScalarOutFn),
-        Kernel::new(DispatchKey::Meta, ne_scalar_out_meta as NeScalarOutFn),
-        observed!(NE_SCALAR_OUT: NeScalarOutFn, [self_, out], self_, other, out),
-        boxing!(NE_SCALAR_OUT: NeScalarOutFn, self_, other, out),
-    ],
-    ne_scalar_out_boxed,
-);
-
-/// `self != other`, for a number `other`.
-///
-/// `ne.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn ne_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NE_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn ne_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ne.Scalar_out", out);
-    native::pointwise::comparison::ne_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ne_scalar(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ne_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ne.Scalar_out", out);
-    native::pointwise::comparison::ne_scalar_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ne_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ne.Scalar_out", given, 3)?;
-    ne_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lt.Tensor`.
-pub type LtTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `lt.Tensor`.
-pub static LT_TENSOR: Operator<LtTensorFn> = Operator::new(
-    "lt.Tensor",
-    "lt.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, lt_tensor_cpu as LtTensorFn),
-        Kernel::new(DispatchKey::Meta, lt_tensor_meta as LtTensorFn),
-        observed!(LT_TENSOR: LtTensorFn, [self_, other], self_, other),
-        boxing!(LT_TENSOR: LtTensorFn, self_, other),
-    ],
-    lt_tensor_boxed,
-);
-
-/// `self < other`, element by element.
-///
-/// `lt.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn lt_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LT_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn lt_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lt.Tensor");
-    native::pointwise::comparison::lt_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::lt(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn lt_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lt.Tensor");
-    native::pointwise::comparison::lt_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn lt_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lt.Tensor", given, 2)?;
-    lt_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lt_.Tensor`.
-pub type LtInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `lt_.Tensor`.
-pub static LT__TENSOR: Operator<LtInPlaceTensorFn> = Operator::new(
-    "lt_.Tensor",
-    "lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lt__tensor_cpu as LtInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, lt__tensor_meta as LtInPlaceTensorFn),
-        observed!(LT__TENSOR: LtInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(LT__TENSOR: LtInPlaceTensorFn, self_, other),
-    ],
-    lt__tensor_boxed,
-);
-
-/// `self < other`, element by element.
-///
-/// `lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn lt__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = LT__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn lt__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lt_.Tensor", self_);
-    native::pointwise::comparison::lt_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::lt(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn lt__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lt_.Tensor", self_);
-    native::pointwise::comparison::lt_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn lt__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lt_.Tensor", given, 2)?;
-    lt__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lt.Tensor_out`.
-pub type LtTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `lt.Tensor_out`.
-pub static LT_TENSOR_OUT: Operator<LtTensorOutFn> = Operator::new(
-    "lt.Tensor_out",
-    "lt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lt_tensor_out_cpu as LtTensorOutFn),
-        Kernel::new(DispatchKey::Meta, lt_tensor_out_meta as LtTensorOutFn),
-        observed!(LT_TENSOR_OUT: LtTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(LT_TENSOR_OUT: LtTensorOutFn, self_, other, out),
-    ],
-    lt_tensor_out_boxed,
-);
-
-/// `self < other`, element by element.
-///
-/// `lt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn lt_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LT_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn lt_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("lt.Tensor_out", out);
-    native::pointwise::comparison::lt_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::lt(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn lt_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("lt.Tensor_out", out);
-    native::pointwise::comparison::lt_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn lt_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lt.Tensor_out", given, 3)?;
-    lt_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lt.Scalar`.
-pub type LtScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `lt.Scalar`.
-pub static LT_SCALAR: Operator<LtScalarFn> = Operator::new(
-    "lt.Scalar",
-    "lt.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, lt_scalar_cpu as LtScalarFn),
-        Kernel::new(DispatchKey::Meta, lt_scalar_meta as LtScalarFn),
-        observed!(LT_SCALAR: LtScalarFn, [self_], self_, other),
-        boxing!(LT_SCALAR: LtScalarFn, self_, other),
-    ],
-    lt_scalar_boxed,
-);
-
-/// `self < other`, for a number `other`.
-///
-/// `lt.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn lt_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = LT_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn lt_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lt.Scalar");
-    native::pointwise::comparison::lt_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::lt_scalar(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn lt_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lt.Scalar");
-    native::pointwise::comparison::lt_scalar_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn lt_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lt.Scalar", given, 2)?;
-    lt_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lt_.Scalar`.
-pub type LtInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `lt_.Scalar`.
-pub static LT__SCALAR: Operator<LtInPlaceScalarFn> = Operator::new(
-    "lt_.Scalar",
-    "lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lt__scalar_cpu as LtInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, lt__scalar_meta as LtInPlaceScalarFn),
-        observed!(LT__SCALAR: LtInPlaceScalarFn, [self_], self_, other),
-        boxing!(LT__SCALAR: LtInPlaceScalarFn, self_, other),
-    ],
-    lt__scalar_boxed,
-);
-
-/// `self < other`, for a number `other`.
-///
-/// `lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn lt__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = LT__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn lt__scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lt_.Scalar", self_);
-    native::pointwise::comparison::lt_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::lt_scalar(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn lt__scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lt_.Scalar", self_);
-    native::pointwise::comparison::lt_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn lt__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lt_.Scalar", given, 2)?;
-    lt__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lt.Scalar_out`.
-pub type LtScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `lt.Scalar_out`.
-pub static LT_SCALAR_OUT: Operator<LtScalarOutFn> = Operator::new(
-    "lt.Scalar_out",
-    "lt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lt_scalar_out_cpu as LtScalarOutFn),
-        Kernel::new(DispatchKey::Meta, lt_scalar_out_meta as LtScalarOutFn),
-        observed!(LT_SCALAR_OUT: LtScalarOutFn, [self_, out], self_, other, out),
-        boxing!(LT_SCALAR_OUT: LtScalarOutFn, self_, other, out),
-    ],
-    lt_scalar_out_boxed,
-);
-
-/// `self < other`, for a number `other`.
-///
-/// `lt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn lt_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LT_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn lt_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("lt.Scalar_out", out);
-    native::pointwise::comparison::lt_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::lt_scalar(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn lt_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("lt.Scalar_out", out);
-    native::pointwise::comparison::lt_scalar_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn lt_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lt.Scalar_out", given, 3)?;
-    lt_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `le.Tensor`.
-pub type LeTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `le.Tensor`.
-pub static LE_TENSOR: Operator<LeTensorFn> = Operator::new(
-    "le.Tensor",
-    "le.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, le_tensor_cpu as LeTensorFn),
-        Kernel::new(DispatchKey::Meta, le_tensor_meta as LeTensorFn),
-        observed!(LE_TENSOR: LeTensorFn, [self_, other], self_, other),
-        boxing!(LE_TENSOR: LeTensorFn, self_, other),
-    ],
-    le_tensor_boxed,
-);
-
-/// `self <= other`, element by element.
-///
-/// `le.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn le_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LE_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn le_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("le.Tensor");
-    native::pointwise::comparison::le_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::le(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn le_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("le.Tensor");
-    native::pointwise::comparison::le_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn le_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("le.Tensor", given, 2)?;
-    le_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `le_.Tensor`.
-pub type LeInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `le_.Tensor`.
-pub static LE__TENSOR: Operator<LeInPlaceTensorFn> = Operator::new(
-    "le_.Tensor",
-    "le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, le__tensor_cpu as LeInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, le__tensor_meta as LeInPlaceTensorFn),
-        observed!(LE__TENSOR: LeInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(LE__TENSOR: LeInPlaceTensorFn, self_, other),
-    ],
-    le__tensor_boxed,
-);
-
-/// `self <= other`, element by element.
-///
-/// `le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn le__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = LE__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn le__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("le_.Tensor", self_);
-    native::pointwise::comparison::le_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::le(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn le__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("le_.Tensor", self_);
-    native::pointwise::comparison::le_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn le__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("le_.Tensor", given, 2)?;
-    le__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `le.Tensor_out`.
-pub type LeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `le.Tensor_out`.
-pub static LE_TENSOR_OUT: Operator<LeTensorOutFn> = Operator::new(
-    "le.Tensor_out",
-    "le.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, le_tensor_out_cpu as LeTensorOutFn),
-        Kernel::new(DispatchKey::Meta, le_tensor_out_meta as LeTensorOutFn),
-        observed!(LE_TENSOR_OUT: LeTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(LE_TENSOR_OUT: LeTensorOutFn, self_, other, out),
-    ],
-    le_tensor_out_boxed,
-);
-
-/// `self <= other`, element by element.
-///
-/// `le.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn le_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LE_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn le_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("le.Tensor_out", out);
-    native::pointwise::comparison::le_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::le(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn le_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("le.Tensor_out", out);
-    native::pointwise::comparison::le_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn le_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("le.Tensor_out", given, 3)?;
-    le_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `le.Scalar`.
-pub type LeScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `le.Scalar`.
-pub static LE_SCALAR: Operator<LeScalarFn> = Operator::new(
-    "le.Scalar",
-    "le.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, le_scalar_cpu as LeScalarFn),
-        Kernel::new(DispatchKey::Meta, le_scalar_meta as LeScalarFn),
-        observed!(LE_SCALAR: LeScalarFn, [self_], self_, other),
-        boxing!(LE_SCALAR: LeScalarFn, self_, other),
-    ],
-    le_scalar_boxed,
-);
-
-/// `self <= other`, for a number `other`.
-///
-/// `le.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn le_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = LE_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn le_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("le.Scalar");
-    native::pointwise::comparison::le_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::le_scalar(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn le_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("le.Scalar");
-    native::pointwise::comparison::le_scalar_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn le_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("le.Scalar", given, 2)?;
-    le_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `le_.Scalar`.
-pub type LeInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `le_.Scalar`.
-pub static LE__SCALAR: Operator<LeInPlaceScalarFn> = Operator::new(
-    "le_.Scalar",
-    "le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, le__scalar_cpu as LeInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, le__scalar_meta as LeInPlaceScalarFn),
-        observed!(LE__SCALAR: LeInPlaceScalarFn, [self_], self_, other),
-        boxing!(LE__SCALAR: LeInPlaceScalarFn, self_, other),
-    ],
-    le__scalar_boxed,
-);
-
-/// `self <= other`, for a number `other`.
-///
-/// `le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn le__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = LE__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn le__scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("le_.Scalar", self_);
-    native::pointwise::comparison::le_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::le_scalar(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn le__scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("le_.Scalar", self_);
-    native::pointwise::comparison::le_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn le__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("le_.Scalar", given, 2)?;
-    le__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `le.Scalar_out`.
-pub type LeScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `le.Scalar_out`.
-pub static LE_SCALAR_OUT: Operator<LeScalarOutFn> = Operator::new(
-    "le.Scalar_out",
-    "le.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, le_scalar_out_cpu as LeScalarOutFn),
-        Kernel::new(DispatchKey::Meta, le_scalar_out_meta as LeScalarOutFn),
-        observed!(LE_SCALAR_OUT: LeScalarOutFn, [self_, out], self_, other, out),
-        boxing!(LE_SCALAR_OUT: LeScalarOutFn, self_, other, out),
-    ],
-    le_scalar_out_boxed,
-);
-
-/// `self <= other`, for a number `other`.
-///
-/// `le.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn le_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LE_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn le_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("le.Scalar_out", out);
-    native::pointwise::comparison::le_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::le_scalar(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn le_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("le.Scalar_out", out);
-    native::pointwise::comparison::le_scalar_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn le_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("le.Scalar_out", given, 3)?;
-    le_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gt.Tensor`.
-pub type GtTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `gt.Tensor`.
-pub static GT_TENSOR: Operator<GtTensorFn> = Operator::new(
-    "gt.Tensor",
-    "gt.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, gt_tensor_cpu as GtTensorFn),
-        Kernel::new(DispatchKey::Meta, gt_tensor_meta as GtTensorFn),
-        observed!(GT_TENSOR: GtTensorFn, [self_, other], self_, other),
-        boxing!(GT_TENSOR: GtTensorFn, self_, other),
-    ],
-    gt_tensor_boxed,
-);
-
-/// `self > other`, element by element.
-///
-/// `gt.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn gt_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = GT_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn gt_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gt.Tensor");
-    native::pointwise::comparison::gt_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::gt(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn gt_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gt.Tensor");
-    native::pointwise::comparison::gt_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn gt_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gt.Tensor", given, 2)?;
-    gt_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gt_.Tensor`.
-pub type GtInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `gt_.Tensor`.
-pub static GT__TENSOR: Operator<GtInPlaceTensorFn> = Operator::new(
-    "gt_.Tensor",
-    "gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, gt__tensor_cpu as GtInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, gt__tensor_meta as GtInPlaceTensorFn),
-        observed!(GT__TENSOR: GtInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(GT__TENSOR: GtInPlaceTensorFn, self_, other),
-    ],
-    gt__tensor_boxed,
-);
-
-/// `self > other`, element by element.
-///
-/// `gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn gt__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = GT__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn gt__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("gt_.Tensor", self_);
-    native::pointwise::comparison::gt_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::gt(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn gt__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("gt_.Tensor", self_);
-    native::pointwise::comparison::gt_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn gt__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gt_.Tensor", given, 2)?;
-    gt__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gt.Tensor_out`.
-pub type GtTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `gt.Tensor_out`.
-pub static GT_TENSOR_OUT: Operator<GtTensorOutFn> = Operator::new(
-    "gt.Tensor_out",
-    "gt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, gt_tensor_out_cpu as GtTensorOutFn),
-        Kernel::new(DispatchKey::Meta, gt_tensor_out_meta as GtTensorOutFn),
-        observed!(GT_TENSOR_OUT: GtTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(GT_TENSOR_OUT: GtTensorOutFn, self_, other, out),
-    ],
-    gt_tensor_out_boxed,
-);
-
-/// `self > other`, element by element.
-///
-/// `gt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn gt_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = GT_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn gt_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("gt.Tensor_out", out);
-    native::pointwise::comparison::gt_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::gt(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn gt_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("gt.Tensor_out", out);
-    native::pointwise::comparison::gt_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn gt_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gt.Tensor_out", given, 3)?;
-    gt_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gt.Scalar`.
-pub type GtScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `gt.Scalar`.
-pub static GT_SCALAR: Operator<GtScalarFn> = Operator::new(
-    "gt.Scalar",
-    "gt.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, gt_scalar_cpu as GtScalarFn),
-        Kernel::new(DispatchKey::Meta, gt_scalar_meta as GtScalarFn),
-        observed!(GT_SCALAR: GtScalarFn, [self_], self_, other),
-        boxing!(GT_SCALAR: GtScalarFn, self_, other),
-    ],
-    gt_scalar_boxed,
-);
-
-/// `self > other`, for a number `other`.
-///
-/// `gt.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn gt_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = GT_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn gt_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gt.Scalar");
-    native::pointwise::comparison::gt_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::gt_scalar(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn gt_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gt.Scalar");
-    native::pointwise::comparison::gt_scalar_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn gt_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gt.Scalar", given, 2)?;
-    gt_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gt_.Scalar`.
-pub type GtInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `gt_.Scalar`.
-pub static GT__SCALAR: Operator<GtInPlaceScalarFn> = Operator::new(
-    "gt_.Scalar",
-    "gt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, gt__scalar_cpu as GtInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, gt__scalar_meta as GtInPlaceScalarFn),
-        observed!(GT__SCALAR: GtInPlaceScalarFn, [self_], self_, other),
-        boxing!(GT__SCALAR: GtInPlaceScalarFn, self_, other),
-    ],
-    gt__scalar_boxed,
-);
-
-/// `self > other`, for a number `other`.
-///
-/// `gt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn gt__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = GT__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn gt__scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("gt_.Scalar", self_);
-    native::pointwise::comparison::gt_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::gt_scalar(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn gt__scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("gt_.Scalar", self_);
-    native::pointwise::comparison::gt_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn gt__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gt_.Scalar", given, 2)?;
-    gt__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gt.Scalar_out`.
-pub type GtScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `gt.Scalar_out`.
-pub static GT_SCALAR_OUT: Operator<GtScalarOutFn> = Operator::new(
-    "gt.Scalar_out",
-    "gt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, gt_scalar_out_cpu as GtScalarOutFn),
-        Kernel::new(DispatchKey::Meta, gt_scalar_out_meta as GtScalarOutFn),
-        observed!(GT_SCALAR_OUT: GtScalarOutFn, [self_, out], self_, other, out),
-        boxing!(GT_SCALAR_OUT: GtScalarOutFn, self_, other, out),
-    ],
-    gt_scalar_out_boxed,
-);
-
-/// `self > other`, for a number `other`.
-///
-/// `gt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn gt_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = GT_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn gt_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("gt.Scalar_out", out);
-    native::pointwise::comparison::gt_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::gt_scalar(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn gt_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("gt.Scalar_out", out);
-    native::pointwise::comparison::gt_scalar_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn gt_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gt.Scalar_out", given, 3)?;
-    gt_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ge.Tensor`.
-pub type GeTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `ge.Tensor`.
-pub static GE_TENSOR: Operator<GeTensorFn> = Operator::new(
-    "ge.Tensor",
-    "ge.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, ge_tensor_cpu as GeTensorFn),
-        Kernel::new(DispatchKey::Meta, ge_tensor_meta as GeTensorFn),
-        observed!(GE_TENSOR: GeTensorFn, [self_, other], self_, other),
-        boxing!(GE_TENSOR: GeTensorFn, self_, other),
-    ],
-    ge_tensor_boxed,
-);
-
-/// `self >= other`, element by element.
-///
-/// `ge.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn ge_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = GE_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ge_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ge.Tensor");
-    native::pointwise::comparison::ge_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ge(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ge_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ge.Tensor");
-    native::pointwise::comparison::ge_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ge_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ge.Tensor", given, 2)?;
-    ge_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ge_.Tensor`.
-pub type GeInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `ge_.Tensor`.
-pub static GE__TENSOR: Operator<GeInPlaceTensorFn> = Operator::new(
-    "ge_.Tensor",
-    "ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ge__tensor_cpu as GeInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, ge__tensor_meta as GeInPlaceTensorFn),
-        observed!(GE__TENSOR: GeInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(GE__TENSOR: GeInPlaceTensorFn, self_, other),
-    ],
-    ge__tensor_boxed,
-);
-
-/// `self >= other`, element by element.
-///
-/// `ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn ge__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = GE__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ge__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ge_.Tensor", self_);
-    native::pointwise::comparison::ge_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ge(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ge__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ge_.Tensor", self_);
-    native::pointwise::comparison::ge_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ge__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ge_.Tensor", given, 2)?;
-    ge__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ge.Tensor_out`.
-pub type GeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `ge.Tensor_out`.
-pub static GE_TENSOR_OUT: Operator<GeTensorOutFn> = Operator::new(
-    "ge.Tensor_out",
-    "ge.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ge_tensor_out_cpu as GeTensorOutFn),
-        Kernel::new(DispatchKey::Meta, ge_tensor_out_meta as GeTensorOutFn),
-        observed!(GE_TENSOR_OUT: GeTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(GE_TENSOR_OUT: GeTensorOutFn, self_, other, out),
-    ],
-    ge_tensor_out_boxed,
-);
-
-/// `self >= other`, element by element.
-///
-/// `ge.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn ge_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = GE_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn ge_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ge.Tensor_out", out);
-    native::pointwise::comparison::ge_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ge(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ge_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ge.Tensor_out", out);
-    native::pointwise::comparison::ge_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ge_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ge.Tensor_out", given, 3)?;
-    ge_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ge.Scalar`.
-pub type GeScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `ge.Scalar`.
-pub static GE_SCALAR: Operator<GeScalarFn> = Operator::new(
-    "ge.Scalar",
-    "ge.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, ge_scalar_cpu as GeScalarFn),
-        Kernel::new(DispatchKey::Meta, ge_scalar_meta as GeScalarFn),
-        observed!(GE_SCALAR: GeScalarFn, [self_], self_, other),
-        boxing!(GE_SCALAR: GeScalarFn, self_, other),
-    ],
-    ge_scalar_boxed,
-);
-
-/// `self >= other`, for a number `other`.
-///
-/// `ge.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn ge_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = GE_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ge_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ge.Scalar");
-    native::pointwise::comparison::ge_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ge_scalar(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ge_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ge.Scalar");
-    native::pointwise::comparison::ge_scalar_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ge_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ge.Scalar", given, 2)?;
-    ge_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ge_.Scalar`.
-pub type GeInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `ge_.Scalar`.
-pub static GE__SCALAR: Operator<GeInPlaceScalarFn> = Operator::new(
-    "ge_.Scalar",
-    "ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ge__scalar_cpu as GeInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, ge__scalar_meta as GeInPlaceScalarFn),
-        observed!(GE__SCALAR: GeInPlaceScalarFn, [self_], self_, other),
-        boxing!(GE__SCALAR: GeInPlaceScalarFn, self_, other),
-    ],
-    ge__scalar_boxed,
-);
-
-/// `self >= other`, for a number `other`.
-///
-/// `ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn ge__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = GE__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ge__scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ge_.Scalar", self_);
-    native::pointwise::comparison::ge_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ge_scalar(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ge__scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ge_.Scalar", self_);
-    native::pointwise::comparison::ge_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ge__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ge_.Scalar", given, 2)?;
-    ge__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ge.Scalar_out`.
-pub type GeScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `ge.Scalar_out`.
-pub static GE_SCALAR_OUT: Operator<GeScalarOutFn> = Operator::new(
-    "ge.Scalar_out",
-    "ge.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ge_scalar_out_cpu as GeScalarOutFn),
-        Kernel::new(DispatchKey::Meta, ge_scalar_out_meta as GeScalarOutFn),
-        observed!(GE_SCALAR_OUT: GeScalarOutFn, [self_, out], self_, other, out),
-        boxing!(GE_SCALAR_OUT: GeScalarOutFn, self_, other, out),
-    ],
-    ge_scalar_out_boxed,
-);
-
-/// `self >= other`, for a number `other`.
-///
-/// `ge.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn ge_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = GE_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn ge_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ge.Scalar_out", out);
-    native::pointwise::comparison::ge_scalar_meta(&mut iter, self_, other)?;
-    native::pointwise::comparison::ge_scalar(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ge_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ge.Scalar_out", out);
-    native::pointwise::comparison::ge_scalar_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ge_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ge.Scalar_out", given, 3)?;
-    ge_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isnan`.
-pub type IsnanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `isnan`.
-pub static ISNAN: Operator<IsnanFn> = Operator::new(
-    "isnan",
-    "isnan(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, isnan_cpu as IsnanFn),
-        Kernel::new(DispatchKey::Meta, isnan_meta as IsnanFn),
-        observed!(ISNAN: IsnanFn, [self_], self_),
-        boxing!(ISNAN: IsnanFn, self_),
-    ],
-    isnan_boxed,
-);
-
-/// Whether each element is NaN.
-///
-/// `isnan(Tensor self) -> Tensor`
-#[inline]
-pub fn isnan(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ISNAN.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn isnan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isnan");
-    native::pointwise::comparison::isnan_meta(&mut iter, self_)?;
-    native::pointwise::comparison::isnan(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isnan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isnan");
-    native::pointwise::comparison::isnan_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isnan_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isnan", given, 1)?;
-    isnan(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isnan.out`.
-pub type IsnanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `isnan.out`.
-pub static ISNAN_OUT: Operator<IsnanOutFn> = Operator::new(
-    "isnan.out",
-    "isnan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, isnan_out_cpu as IsnanOutFn),
-        Kernel::new(DispatchKey::Meta, isnan_out_meta as IsnanOutFn),
-        observed!(ISNAN_OUT: IsnanOutFn, [self_, out], self_, out),
-        boxing!(ISNAN_OUT: IsnanOutFn, self_, out),
-    ],
-    isnan_out_boxed,
-);
-
-/// Whether each element is NaN.
-///
-/// `isnan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn isnan_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ISNAN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn isnan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("isnan.out", out);
-    native::pointwise::comparison::isnan_meta(&mut iter, self_)?;
-    native::pointwise::comparison::isnan(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn isnan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("isnan.out", out);
-    native::pointwise::comparison::isnan_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn isnan_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isnan.out", given, 2)?;
-    isnan_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isfinite`.
-pub type IsfiniteFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `isfinite`.
-pub static ISFINITE: Operator<IsfiniteFn> = Operator::new(
-    "isfinite",
-    "isfinite(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, isfinite_cpu as IsfiniteFn),
-        Kernel::new(DispatchKey::Meta, isfinite_meta as IsfiniteFn),
-        observed!(ISFINITE: IsfiniteFn, [self_], self_),
-        boxing!(ISFINITE: IsfiniteFn, self_),
-    ],
-    isfinite_boxed,
-);
-
-/// Whether each element is neither infinite nor NaN.
-///
-/// `isfinite(Tensor self) -> Tensor`
-#[inline]
-pub fn isfinite(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ISFINITE.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn isfinite_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isfinite");
-    native::pointwise::comparison::isfinite_meta(&mut iter, self_)?;
-    native::pointwise::comparison::isfinite(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isfinite_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isfinite");
-    native::pointwise::comparison::isfinite_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isfinite_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isfinite", given, 1)?;
-    isfinite(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isinf`.
-pub type IsinfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `isinf`.
-pub static ISINF: Operator<IsinfFn> = Operator::new(
-    "isinf",
-    "isinf(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, isinf_cpu as IsinfFn),
-        Kernel::new(DispatchKey::Meta, isinf_meta as IsinfFn),
-        observed!(ISINF: IsinfFn, [self_], self_),
-        boxing!(ISINF: IsinfFn, self_),
-    ],
-    isinf_boxed,
-);
-
-/// Whether each element is infinite.
-///
-/// `isinf(Tensor self) -> Tensor`
-#[inline]
-pub fn isinf(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ISINF.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn isinf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isinf");
-    native::pointwise::comparison::isinf_meta(&mut iter, self_)?;
-    native::pointwise::comparison::isinf(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isinf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isinf");
-    native::pointwise::comparison::isinf_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isinf_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isinf", given, 1)?;
-    isinf(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isinf.out`.
-pub type IsinfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `isinf.out`.
-pub static ISINF_OUT: Operator<IsinfOutFn> = Operator::new(
-    "isinf.out",
-    "isinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, isinf_out_cpu as IsinfOutFn),
-        Kernel::new(DispatchKey::Meta, isinf_out_meta as IsinfOutFn),
-        observed!(ISINF_OUT: IsinfOutFn, [self_, out], self_, out),
-        boxing!(ISINF_OUT: IsinfOutFn, self_, out),
-    ],
-    isinf_out_boxed,
-);
-
-/// Whether each element is infinite.
-///
-/// `isinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn isinf_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ISINF_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn isinf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("isinf.out", out);
-    native::pointwise::comparison::isinf_meta(&mut iter, self_)?;
-    native::pointwise::comparison::isinf(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn isinf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("isinf.out", out);
-    native::pointwise::comparison::isinf_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn isinf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isinf.out", given, 2)?;
-    isinf_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `signbit`.
-pub type SignbitFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `signbit`.
-pub static SIGNBIT: Operator<SignbitFn> = Operator::new(
-    "signbit",
-    "signbit(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, signbit_cpu as SignbitFn),
-        Kernel::new(DispatchKey::Meta, signbit_meta as SignbitFn),
-        observed!(SIGNBIT: SignbitFn, [self_], self_),
-        boxing!(SIGNBIT: SignbitFn, self_),
-    ],
-    signbit_boxed,
-);
-
-/// Whether each element has its sign bit set, as -0 has.
-///
-/// `signbit(Tensor self) -> Tensor`
-#[inline]
-pub fn signbit(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SIGNBIT.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn signbit_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("signbit");
-    native::pointwise::comparison::signbit_meta(&mut iter, self_)?;
-    native::pointwise::comparison::signbit(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn signbit_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("signbit");
-    native::pointwise::comparison::signbit_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn signbit_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("signbit", given, 1)?;
-    signbit(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `signbit.out`.
-pub type SignbitOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `signbit.out`.
-pub static SIGNBIT_OUT: Operator<SignbitOutFn> = Operator::new(
-    "signbit.out",
-    "signbit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, signbit_out_cpu as SignbitOutFn),
-        Kernel::new(DispatchKey::Meta, signbit_out_meta as SignbitOutFn),
-        observed!(SIGNBIT_OUT: SignbitOutFn, [self_, out], self_, out),
-        boxing!(SIGNBIT_OUT: SignbitOutFn, self_, out),
-    ],
-    signbit_out_boxed,
-);
-
-/// Whether each element has its sign bit set, as -0 has.
-///
-/// `signbit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn signbit_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SIGNBIT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn signbit_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("signbit.out", out);
-    native::pointwise::comparison::signbit_meta(&mut iter, self_)?;
-    native::pointwise::comparison::signbit(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn signbit_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("signbit.out", out);
-    native::pointwise::comparison::signbit_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn signbit_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("signbit.out", given, 2)?;
-    signbit_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isclose`.
-pub type IscloseFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, f64, bool) -> Result<Tensor>;
-
-/// The operator `isclose`.
-pub static ISCLOSE: Operator<IscloseFn> = Operator::new(
-    "isclose",
-    "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, isclose_cpu as IscloseFn),
-        Kernel::new(DispatchKey::Meta, isclose_meta as IscloseFn),
-        observed!(ISCLOSE: IscloseFn, [self_, other], self_, other, rtol, atol, equal_nan),
-        boxing!(ISCLOSE: IscloseFn, self_, other, rtol, atol, equal_nan),
-    ],
-    isclose_boxed,
-);
-
-/// Whether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`.
-///
-/// `isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor`
-#[inline]
-pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
-    let (keys, kernel) = ISCLOSE.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, rtol, atol, equal_nan)
-}
-
-fn isclose_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rtol: f64,
-    atol: f64,
-    equal_nan: bool,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isclose");
-    native::pointwise::comparison::isclose_meta(&mut iter, self_, other, rtol, atol, equal_nan)?;
-    native::pointwise::comparison::isclose(&mut iter, self_, other, rtol, atol, equal_nan)?;
-    iter.take_result()
-}
-
-fn isclose_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rtol: f64,
-    atol: f64,
-    equal_nan: bool,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isclose");
-    native::pointwise::comparison::isclose_meta(&mut iter, self_, other, rtol, atol, equal_nan)?;
-    iter.take_result()
-}
-
-fn isclose_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isclose", given, 5)?;
-    isclose(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.float()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `equal`.
-pub type EqualFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<bool>;
-
-/// The operator `equal`.
-pub static EQUAL: Operator<EqualFn> = Operator::new(
-    "equal",
-    "equal(Tensor self, Tensor other) -> bool",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, equal_composite as EqualFn),
-        observed!(EQUAL: EqualFn, [self_, other], self_, other),
-        boxing!(EQUAL: EqualFn, self_, other),
-    ],
-    equal_boxed,
-);
-
-/// Whether sizes and all elements are equal; NaN is not equal to itself.
-///
-/// `equal(Tensor self, Tensor other) -> bool`
-#[inline]
-pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
-    let (keys, kernel) = EQUAL.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn equal_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<bool> {
-    native::pointwise::comparison::equal(self_, other)
-}
-
-fn equal_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("equal", given, 2)?;
-    equal(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `allclose`.
-pub type AllcloseFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, f64, bool) -> Result<bool>;
-
-/// The operator `allclose`.
-pub static ALLCLOSE: Operator<AllcloseFn> = Operator::new(
-    "allclose",
-    "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, allclose_composite as AllcloseFn),
-        observed!(ALLCLOSE: AllcloseFn, [self_, other], self_, other, rtol, atol, equal_nan),
-        boxing!(ALLCLOSE: AllcloseFn, self_, other, rtol, atol, equal_nan),
-    ],
-    allclose_boxed,
-);
-
-/// Whether all elements are close in the sense of `isclose`.
-///
-/// `allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool`
-#[inline]
-pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
-    let (keys, kernel) = ALLCLOSE.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, rtol, atol, equal_nan)
-}
-
-fn allclose_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rtol: f64,
-    atol: f64,
-    equal_nan: bool,
-) -> Result<bool> {
-    native::pointwise::comparison::allclose(self_, other, rtol, atol, equal_nan)
-}
-
-fn allclose_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("allclose", given, 5)?;
-    allclose(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.float()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `isposinf`.
-pub type IsposinfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `isposinf`.
-pub static ISPOSINF: Operator<IsposinfFn> = Operator::new(
-    "isposinf",
-    "isposinf(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, isposinf_cpu as IsposinfFn),
-        Kernel::new(DispatchKey::Meta, isposinf_meta as IsposinfFn),
-        observed!(ISPOSINF: IsposinfFn, [self_], self_),
-        boxing!(ISPOSINF: IsposinfFn, self_),
-    ],
-    isposinf_boxed,
-);
-
-/// Whether each element is positive infinity.
-///
-/// `isposinf(Tensor self) -> Tensor`
-#[inline]
-pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ISPOSINF.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn isposinf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isposinf");
-    native::pointwise::comparison::isposinf_meta(&mut iter, self_)?;
-    native::pointwise::comparison::isposinf(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isposinf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isposinf");
-    native::pointwise::comparison::isposinf_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isposinf_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isposinf", given, 1)?;
-    isposinf(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isposinf.out`.
-pub type IsposinfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `isposinf.out`.
-pub static ISPOSINF_OUT: Operator<IsposinfOutFn> = Operator::new(
-    "isposinf.out",
-    "isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, isposinf_out_cpu as IsposinfOutFn),
-        Kernel::new(DispatchKey::Meta, isposinf_out_meta as IsposinfOutFn),
-        observed!(ISPOSINF_OUT: IsposinfOutFn, [self_, out], self_, out),
-        boxing!(ISPOSINF_OUT: IsposinfOutFn, self_, out),
-    ],
-    isposinf_out_boxed,
-);
-
-/// Whether each element is positive infinity.
-///
-/// `isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn isposinf_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ISPOSINF_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn isposinf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("isposinf.out", out);
-    native::pointwise::comparison::isposinf_meta(&mut iter, self_)?;
-    native::pointwise::comparison::isposinf(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn isposinf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("isposinf.out", out);
-    native::pointwise::comparison::isposinf_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn isposinf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isposinf.out", given, 2)?;
-    isposinf_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isneginf`.
-pub type IsneginfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `isneginf`.
-pub static ISNEGINF: Operator<IsneginfFn> = Operator::new(
-    "isneginf",
-    "isneginf(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, isneginf_cpu as IsneginfFn),
-        Kernel::new(DispatchKey::Meta, isneginf_meta as IsneginfFn),
-        observed!(ISNEGINF: IsneginfFn, [self_], self_),
-        boxing!(ISNEGINF: IsneginfFn, self_),
-    ],
-    isneginf_boxed,
-);
-
-/// Whether each element is negative infinity.
-///
-/// `isneginf(Tensor self) -> Tensor`
-#[inline]
-pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ISNEGINF.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn isneginf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isneginf");
-    native::pointwise::comparison::isneginf_meta(&mut iter, self_)?;
-    native::pointwise::comparison::isneginf(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isneginf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("isneginf");
-    native::pointwise::comparison::isneginf_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn isneginf_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isneginf", given, 1)?;
-    isneginf(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isneginf.out`.
-pub type IsneginfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `isneginf.out`.
-pub static ISNEGINF_OUT: Operator<IsneginfOutFn> = Operator::new(
-    "isneginf.out",
-    "isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, isneginf_out_cpu as IsneginfOutFn),
-        Kernel::new(DispatchKey::Meta, isneginf_out_meta as IsneginfOutFn),
-        observed!(ISNEGINF_OUT: IsneginfOutFn, [self_, out], self_, out),
-        boxing!(ISNEGINF_OUT: IsneginfOutFn, self_, out),
-    ],
-    isneginf_out_boxed,
-);
-
-/// Whether each element is negative infinity.
-///
-/// `isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn isneginf_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ISNEGINF_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn isneginf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("isneginf.out", out);
-    native::pointwise::comparison::isneginf_meta(&mut iter, self_)?;
-    native::pointwise::comparison::isneginf(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn isneginf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("isneginf.out", out);
-    native::pointwise::comparison::isneginf_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn isneginf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isneginf.out", given, 2)?;
-    isneginf_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// `self == other`, element by element; NaN equals nothing.
+    EQ_TENSOR: "eq.Tensor(Tensor self, Tensor other) -> Tensor", eq_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("eq.Tensor", |iter| {
+            native::pointwise::comparison::eq_meta(iter, self_, other)?;
+            native::pointwise::comparison::eq(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("eq.Tensor", |iter| native::pointwise::comparison::eq_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self == other`, element by element; NaN equals nothing.
+    EQ__TENSOR: "eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", eq__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("eq_.Tensor", self_, |iter| {
+            native::pointwise::comparison::eq_meta(iter, self_, other)?;
+            native::pointwise::comparison::eq(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("eq_.Tensor", self_, |iter| native::pointwise::comparison::eq_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self == other`, element by element; NaN equals nothing.
+    EQ_TENSOR_OUT: "eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        eq_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("eq.Tensor_out", out, |iter| {
+            native::pointwise::comparison::eq_meta(iter, self_, other)?;
+            native::pointwise::comparison::eq(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("eq.Tensor_out", out, |iter| native::pointwise::comparison::eq_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self == other`, for a number `other`.
+    EQ_SCALAR: "eq.Scalar(Tensor self, Scalar other) -> Tensor", eq_scalar(self_: &Tensor, other: Scalar) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("eq.Scalar", |iter| {
+            native::pointwise::comparison::eq_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::eq_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("eq.Scalar", |iter| native::pointwise::comparison::eq_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self == other`, for a number `other`.
+    EQ__SCALAR: "eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", eq__scalar(self_: &Tensor,
+        other: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("eq_.Scalar", self_, |iter| {
+            native::pointwise::comparison::eq_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::eq_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("eq_.Scalar", self_, |iter| native::pointwise::comparison::eq_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self == other`, for a number `other`.
+    EQ_SCALAR_OUT: "eq.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        eq_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("eq.Scalar_out", out, |iter| {
+            native::pointwise::comparison::eq_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::eq_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("eq.Scalar_out", out, |iter| native::pointwise::comparison::eq_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self != other`, element by element; NaN differs from everything.
+    NE_TENSOR: "ne.Tensor(Tensor self, Tensor other) -> Tensor", ne_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("ne.Tensor", |iter| {
+            native::pointwise::comparison::ne_meta(iter, self_, other)?;
+            native::pointwise::comparison::ne(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("ne.Tensor", |iter| native::pointwise::comparison::ne_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self != other`, element by element; NaN differs from everything.
+    NE__TENSOR: "ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", ne__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("ne_.Tensor", self_, |iter| {
+            native::pointwise::comparison::ne_meta(iter, self_, other)?;
+            native::pointwise::comparison::ne(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("ne_.Tensor", self_, |iter| native::pointwise::comparison::ne_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self != other`, element by element; NaN differs from everything.
+    NE_TENSOR_OUT: "ne.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        ne_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("ne.Tensor_out", out, |iter| {
+            native::pointwise::comparison::ne_meta(iter, self_, other)?;
+            native::pointwise::comparison::ne(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("ne.Tensor_out", out, |iter| native::pointwise::comparison::ne_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self != other`, for a number `other`.
+    NE_SCALAR: "ne.Scalar(Tensor self, Scalar other) -> Tensor", ne_scalar(self_: &Tensor, other: Scalar) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("ne.Scalar", |iter| {
+            native::pointwise::comparison::ne_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::ne_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("ne.Scalar", |iter| native::pointwise::comparison::ne_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self != other`, for a number `other`.
+    NE__SCALAR: "ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", ne__scalar(self_: &Tensor,
+        other: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("ne_.Scalar", self_, |iter| {
+            native::pointwise::comparison::ne_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::ne_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("ne_.Scalar", self_, |iter| native::pointwise::comparison::ne_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self != other`, for a number `other`.
+    NE_SCALAR_OUT: "ne.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        ne_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("ne.Scalar_out", out, |iter| {
+            native::pointwise::comparison::ne_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::ne_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("ne.Scalar_out", out, |iter| native::pointwise::comparison::ne_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self < other`, element by element.
+    LT_TENSOR: "lt.Tensor(Tensor self, Tensor other) -> Tensor", lt_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("lt.Tensor", |iter| {
+            native::pointwise::comparison::lt_meta(iter, self_, other)?;
+            native::pointwise::comparison::lt(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("lt.Tensor", |iter| native::pointwise::comparison::lt_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self < other`, element by element.
+    LT__TENSOR: "lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", lt__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("lt_.Tensor", self_, |iter| {
+            native::pointwise::comparison::lt_meta(iter, self_, other)?;
+            native::pointwise::comparison::lt(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("lt_.Tensor", self_, |iter| native::pointwise::comparison::lt_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self < other`, element by element.
+    LT_TENSOR_OUT: "lt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        lt_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("lt.Tensor_out", out, |iter| {
+            native::pointwise::comparison::lt_meta(iter, self_, other)?;
+            native::pointwise::comparison::lt(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("lt.Tensor_out", out, |iter| native::pointwise::comparison::lt_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self < other`, for a number `other`.
+    LT_SCALAR: "lt.Scalar(Tensor self, Scalar other) -> Tensor", lt_scalar(self_: &Tensor, other: Scalar) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("lt.Scalar", |iter| {
+            native::pointwise::comparison::lt_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::lt_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("lt.Scalar", |iter| native::pointwise::comparison::lt_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self < other`, for a number `other`.
+    LT__SCALAR: "lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", lt__scalar(self_: &Tensor,
+        other: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("lt_.Scalar", self_, |iter| {
+            native::pointwise::comparison::lt_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::lt_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("lt_.Scalar", self_, |iter| native::pointwise::comparison::lt_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self < other`, for a number `other`.
+    LT_SCALAR_OUT: "lt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        lt_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("lt.Scalar_out", out, |iter| {
+            native::pointwise::comparison::lt_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::lt_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("lt.Scalar_out", out, |iter| native::pointwise::comparison::lt_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self <= other`, element by element.
+    LE_TENSOR: "le.Tensor(Tensor self, Tensor other) -> Tensor", le_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("le.Tensor", |iter| {
+            native::pointwise::comparison::le_meta(iter, self_, other)?;
+            native::pointwise::comparison::le(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("le.Tensor", |iter| native::pointwise::comparison::le_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self <= other`, element by element.
+    LE__TENSOR: "le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", le__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("le_.Tensor", self_, |iter| {
+            native::pointwise::comparison::le_meta(iter, self_, other)?;
+            native::pointwise::comparison::le(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("le_.Tensor", self_, |iter| native::pointwise::comparison::le_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self <= other`, element by element.
+    LE_TENSOR_OUT: "le.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        le_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("le.Tensor_out", out, |iter| {
+            native::pointwise::comparison::le_meta(iter, self_, other)?;
+            native::pointwise::comparison::le(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("le.Tensor_out", out, |iter| native::pointwise::comparison::le_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self <= other`, for a number `other`.
+    LE_SCALAR: "le.Scalar(Tensor self, Scalar other) -> Tensor", le_scalar(self_: &Tensor, other: Scalar) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("le.Scalar", |iter| {
+            native::pointwise::comparison::le_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::le_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("le.Scalar", |iter| native::pointwise::comparison::le_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self <= other`, for a number `other`.
+    LE__SCALAR: "le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", le__scalar(self_: &Tensor,
+        other: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("le_.Scalar", self_, |iter| {
+            native::pointwise::comparison::le_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::le_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("le_.Scalar", self_, |iter| native::pointwise::comparison::le_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self <= other`, for a number `other`.
+    LE_SCALAR_OUT: "le.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        le_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("le.Scalar_out", out, |iter| {
+            native::pointwise::comparison::le_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::le_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("le.Scalar_out", out, |iter| native::pointwise::comparison::le_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self > other`, element by element.
+    GT_TENSOR: "gt.Tensor(Tensor self, Tensor other) -> Tensor", gt_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("gt.Tensor", |iter| {
+            native::pointwise::comparison::gt_meta(iter, self_, other)?;
+            native::pointwise::comparison::gt(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("gt.Tensor", |iter| native::pointwise::comparison::gt_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self > other`, element by element.
+    GT__TENSOR: "gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", gt__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("gt_.Tensor", self_, |iter| {
+            native::pointwise::comparison::gt_meta(iter, self_, other)?;
+            native::pointwise::comparison::gt(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("gt_.Tensor", self_, |iter| native::pointwise::comparison::gt_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self > other`, element by element.
+    GT_TENSOR_OUT: "gt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        gt_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("gt.Tensor_out", out, |iter| {
+            native::pointwise::comparison::gt_meta(iter, self_, other)?;
+            native::pointwise::comparison::gt(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("gt.Tensor_out", out, |iter| native::pointwise::comparison::gt_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self > other`, for a number `other`.
+    GT_SCALAR: "gt.Scalar(Tensor self, Scalar other) -> Tensor", gt_scalar(self_: &Tensor, other: Scalar) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("gt.Scalar", |iter| {
+            native::pointwise::comparison::gt_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::gt_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("gt.Scalar", |iter| native::pointwise::comparison::gt_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self > other`, for a number `other`.
+    GT__SCALAR: "gt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", gt__scalar(self_: &Tensor,
+        other: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("gt_.Scalar", self_, |iter| {
+            native::pointwise::comparison::gt_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::gt_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("gt_.Scalar", self_, |iter| native::pointwise::comparison::gt_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self > other`, for a number `other`.
+    GT_SCALAR_OUT: "gt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        gt_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("gt.Scalar_out", out, |iter| {
+            native::pointwise::comparison::gt_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::gt_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("gt.Scalar_out", out, |iter| native::pointwise::comparison::gt_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self >= other`, element by element.
+    GE_TENSOR: "ge.Tensor(Tensor self, Tensor other) -> Tensor", ge_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("ge.Tensor", |iter| {
+            native::pointwise::comparison::ge_meta(iter, self_, other)?;
+            native::pointwise::comparison::ge(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("ge.Tensor", |iter| native::pointwise::comparison::ge_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self >= other`, element by element.
+    GE__TENSOR: "ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", ge__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("ge_.Tensor", self_, |iter| {
+            native::pointwise::comparison::ge_meta(iter, self_, other)?;
+            native::pointwise::comparison::ge(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("ge_.Tensor", self_, |iter| native::pointwise::comparison::ge_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self >= other`, element by element.
+    GE_TENSOR_OUT: "ge.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        ge_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("ge.Tensor_out", out, |iter| {
+            native::pointwise::comparison::ge_meta(iter, self_, other)?;
+            native::pointwise::comparison::ge(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("ge.Tensor_out", out, |iter| native::pointwise::comparison::ge_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self >= other`, for a number `other`.
+    GE_SCALAR: "ge.Scalar(Tensor self, Scalar other) -> Tensor", ge_scalar(self_: &Tensor, other: Scalar) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("ge.Scalar", |iter| {
+            native::pointwise::comparison::ge_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::ge_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("ge.Scalar", |iter| native::pointwise::comparison::ge_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self >= other`, for a number `other`.
+    GE__SCALAR: "ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", ge__scalar(self_: &Tensor,
+        other: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("ge_.Scalar", self_, |iter| {
+            native::pointwise::comparison::ge_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::ge_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("ge_.Scalar", self_, |iter| native::pointwise::comparison::ge_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self >= other`, for a number `other`.
+    GE_SCALAR_OUT: "ge.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        ge_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("ge.Scalar_out", out, |iter| {
+            native::pointwise::comparison::ge_scalar_meta(iter, self_, other)?;
+            native::pointwise::comparison::ge_scalar(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("ge.Scalar_out", out, |iter| native::pointwise::comparison::ge_scalar_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// Whether each element is NaN.
+    ISNAN: "isnan(Tensor self) -> Tensor", isnan(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("isnan", |iter| {
+            native::pointwise::comparison::isnan_meta(iter, self_)?;
+            native::pointwise::comparison::isnan(iter, self_)
+        })
+    },
+    Meta => iterate::functional("isnan", |iter| native::pointwise::comparison::isnan_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether each element is NaN.
+    ISNAN_OUT: "isnan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", isnan_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("isnan.out", out, |iter| {
+            native::pointwise::comparison::isnan_meta(iter, self_)?;
+            native::pointwise::comparison::isnan(iter, self_)
+        })
+    },
+    Meta => iterate::out("isnan.out", out, |iter| native::pointwise::comparison::isnan_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether each element is neither infinite nor NaN.
+    ISFINITE: "isfinite(Tensor self) -> Tensor", isfinite(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("isfinite", |iter| {
+            native::pointwise::comparison::isfinite_meta(iter, self_)?;
+            native::pointwise::comparison::isfinite(iter, self_)
+        })
+    },
+    Meta => iterate::functional("isfinite", |iter| native::pointwise::comparison::isfinite_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether each element is infinite.
+    ISINF: "isinf(Tensor self) -> Tensor", isinf(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("isinf", |iter| {
+            native::pointwise::comparison::isinf_meta(iter, self_)?;
+            native::pointwise::comparison::isinf(iter, self_)
+        })
+    },
+    Meta => iterate::functional("isinf", |iter| native::pointwise::comparison::isinf_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether each element is infinite.
+    ISINF_OUT: "isinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", isinf_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("isinf.out", out, |iter| {
+            native::pointwise::comparison::isinf_meta(iter, self_)?;
+            native::pointwise::comparison::isinf(iter, self_)
+        })
+    },
+    Meta => iterate::out("isinf.out", out, |iter| native::pointwise::comparison::isinf_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether each element has its sign bit set, as -0 has.
+    SIGNBIT: "signbit(Tensor self) -> Tensor", signbit(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("signbit", |iter| {
+            native::pointwise::comparison::signbit_meta(iter, self_)?;
+            native::pointwise::comparison::signbit(iter, self_)
+        })
+    },
+    Meta => iterate::functional("signbit", |iter| native::pointwise::comparison::signbit_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether each element has its sign bit set, as -0 has.
+    SIGNBIT_OUT: "signbit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", signbit_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("signbit.out", out, |iter| {
+            native::pointwise::comparison::signbit_meta(iter, self_)?;
+            native::pointwise::comparison::signbit(iter, self_)
+        })
+    },
+    Meta => iterate::out("signbit.out", out, |iter| native::pointwise::comparison::signbit_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`.
+    ISCLOSE: "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+        isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("isclose", |iter| {
+            native::pointwise::comparison::isclose_meta(iter, self_, other, rtol, atol, equal_nan)?;
+            native::pointwise::comparison::isclose(iter, self_, other, rtol, atol, equal_nan)
+        })
+    },
+    Meta => iterate::functional("isclose", |iter| native::pointwise::comparison::isclose_meta(iter, self_, other,
+        rtol, atol, equal_nan)),
+}
+
+operator! {
+    /// Whether sizes and all elements are equal; NaN is not equal to itself.
+    EQUAL: "equal(Tensor self, Tensor other) -> bool", equal(self_: &Tensor, other: &Tensor) -> bool, by [self_,
+        other];
+    CompositeExplicitAutograd => native::pointwise::comparison::equal(self_, other),
+}
+
+operator! {
+    /// Whether all elements are close in the sense of `isclose`.
+    ALLCLOSE: "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
+        allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> bool, by [self_, other];
+    CompositeImplicitAutograd => native::pointwise::comparison::allclose(self_, other, rtol, atol, equal_nan),
+}
+
+operator! {
+    /// Whether each element is positive infinity.
+    ISPOSINF: "isposinf(Tensor self) -> Tensor", isposinf(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("isposinf", |iter| {
+            native::pointwise::comparison::isposinf_meta(iter, self_)?;
+            native::pointwise::comparison::isposinf(iter, self_)
+        })
+    },
+    Meta => iterate::functional("isposinf", |iter| native::pointwise::comparison::isposinf_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether each element is positive infinity.
+    ISPOSINF_OUT: "isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", isposinf_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("isposinf.out", out, |iter| {
+            native::pointwise::comparison::isposinf_meta(iter, self_)?;
+            native::pointwise::comparison::isposinf(iter, self_)
+        })
+    },
+    Meta => iterate::out("isposinf.out", out, |iter| native::pointwise::comparison::isposinf_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether each element is negative infinity.
+    ISNEGINF: "isneginf(Tensor self) -> Tensor", isneginf(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("isneginf", |iter| {
+            native::pointwise::comparison::isneginf_meta(iter, self_)?;
+            native::pointwise::comparison::isneginf(iter, self_)
+        })
+    },
+    Meta => iterate::functional("isneginf", |iter| native::pointwise::comparison::isneginf_meta(iter, self_)),
+}
+
+operator! {
+    /// Whether each element is negative infinity.
+    ISNEGINF_OUT: "isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", isneginf_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("isneginf.out", out, |iter| {
+            native::pointwise::comparison::isneginf_meta(iter, self_)?;
+            native::pointwise::comparison::isneginf(iter, self_)
+        })
+    },
+    Meta => iterate::out("isneginf.out", out, |iter| native::pointwise::comparison::isneginf_meta(iter, self_)),
 }

@@ -2,91 +2,24 @@
 
 //! The operators whose kernels are in `native::constant_pad`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `constant_pad_nd`.
-pub type ConstantPadNdFn = fn(DispatchKeySet, &Tensor, &[i64], Scalar) -> Result<Tensor>;
-
-/// The operator `constant_pad_nd`.
-pub static CONSTANT_PAD_ND: Operator<ConstantPadNdFn> = Operator::new(
-    "constant_pad_nd",
-    "constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, constant_pad_nd_composite as ConstantPadNdFn),
-        observed!(CONSTANT_PAD_ND: ConstantPadNdFn, [self_], self_, pad, value),
-        boxing!(CONSTANT_PAD_ND: ConstantPadNdFn, self_, pad, value),
-    ],
-    constant_pad_nd_boxed,
-);
-
-/// `self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements.
-///
-/// `constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor`
-#[inline]
-pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = CONSTANT_PAD_ND.select(self_.key_set())?;
-    kernel(keys, self_, pad, value)
+operator! {
+    /// `self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements.
+    CONSTANT_PAD_ND: "constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
+        constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::constant_pad::constant_pad_nd(self_, pad, value),
 }
 
-fn constant_pad_nd_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    pad: &[i64],
-    value: Scalar,
-) -> Result<Tensor> {
-    native::shape::constant_pad::constant_pad_nd(self_, pad, value)
-}
-
-fn constant_pad_nd_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("constant_pad_nd", given, 3)?;
-    constant_pad_nd(arguments.tensor()?, arguments.ints()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `constant_pad_nd.out`.
-pub type ConstantPadNdOutFn = fn(DispatchKeySet, &Tensor, &[i64], Scalar, &Tensor) -> Result<()>;
-
-/// The operator `constant_pad_nd.out`.
-pub static CONSTANT_PAD_ND_OUT: Operator<ConstantPadNdOutFn> = Operator::new(
-    "constant_pad_nd.out",
-    "constant_pad_nd.out(Tensor self, SymInt[] pad, Scalar value=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            constant_pad_nd_out_composite as ConstantPadNdOutFn,
-        ),
-        observed!(CONSTANT_PAD_ND_OUT: ConstantPadNdOutFn, [self_, out], self_, pad, value, out),
-        boxing!(CONSTANT_PAD_ND_OUT: ConstantPadNdOutFn, self_, pad, value, out),
-    ],
-    constant_pad_nd_out_boxed,
-);
-
-/// `self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements.
-///
-/// `constant_pad_nd.out(Tensor self, SymInt[] pad, Scalar value=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn constant_pad_nd_out(self_: &Tensor, pad: &[i64], value: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CONSTANT_PAD_ND_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, pad, value, out)
-}
-
-fn constant_pad_nd_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    pad: &[i64],
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::constant_pad::constant_pad_nd(self_, pad, value)?;
-    copy_to_out(&result, out)
-}
-
-fn constant_pad_nd_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("constant_pad_nd.out", given, 4)?;
-    constant_pad_nd_out(arguments.tensor()?, arguments.ints()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements.
+    CONSTANT_PAD_ND_OUT: "constant_pad_nd.out(Tensor self, SymInt[] pad, Scalar value=0, *, Tensor(a!) out) -> Tensor(a!)",
+        constant_pad_nd_out(self_: &Tensor, pad: &[i64], value: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::shape::constant_pad::constant_pad_nd(self_, pad, value)?;
+        copy_to_out(&result, out)
+    },
 }

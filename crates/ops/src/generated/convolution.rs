@@ -2,1428 +2,207 @@
 
 //! The operators whose kernels are in `native::convolution`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `conv1d`.
-pub type Conv1dFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &[i64], &[i64], i64) -> Result<Tensor>;
-
-/// The operator `conv1d`.
-pub static CONV1D: Operator<Conv1dFn> = Operator::new(
-    "conv1d",
-    "conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv1d_composite as Conv1dFn),
-        observed!(CONV1D: Conv1dFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
-        boxing!(CONV1D: Conv1dFn, input, weight, bias, stride, padding, dilation, groups),
-    ],
-    conv1d_boxed,
-);
-
-/// `y[f][x] = bias[f] + sum(weight[f][c][k] * input[c][x * stride - padding + k * dilation])` over c and k, for `input` of `n x c x l` or `c x l` and `weight` of `filters x c/groups x k`.
-///
-/// `conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, SymInt groups=1) -> Tensor`
-#[inline]
-pub fn conv1d(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = CONV1D.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
+operator! {
+    /// `y[f][x] = bias[f] + sum(weight[f][c][k] * input[c][x * stride - padding + k * dilation])` over c and k, for `input` of `n x c x l` or `c x l` and `weight` of `filters x c/groups x k`.
+    CONV1D: "conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
+        conv1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
+        dilation: &[i64], groups: i64) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::convolution::conv1d(input, weight, bias, stride, padding, dilation,
+        groups),
 }
 
-fn conv1d_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    native::nn::convolution::conv1d(input, weight, bias, stride, padding, dilation, groups)
+operator! {
+    /// `conv1d` with no padding ("valid"), or as much as keeps the size ("same").
+    CONV1D_PADDING: "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding=\"valid\", SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
+        conv1d_padding(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &str,
+        dilation: &[i64], groups: i64) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::convolution::conv1d_padding(input, weight, bias, stride, padding,
+        dilation, groups),
 }
 
-fn conv1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conv1d", given, 7)?;
-    conv1d(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `y[f][x * stride - padding + k * dilation] += weight[c][f][k] * input[c][x]`, the transpose of `conv1d`, with `weight` of `c x filters/groups x k`.
+    CONV_TRANSPOSE1D: "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor",
+        conv_transpose1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
+        output_padding: &[i64], groups: i64, dilation: &[i64]) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::convolution::conv_transpose1d(input, weight, bias, stride, padding,
+        output_padding, groups, dilation),
 }
 
-/// A kernel of `conv1d.padding`.
-pub type Conv1dPaddingFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &str, &[i64], i64) -> Result<Tensor>;
-
-/// The operator `conv1d.padding`.
-pub static CONV1D_PADDING: Operator<Conv1dPaddingFn> = Operator::new(
-    "conv1d.padding",
-    "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding=\"valid\", SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv1d_padding_composite as Conv1dPaddingFn),
-        observed!(CONV1D_PADDING: Conv1dPaddingFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
-        boxing!(CONV1D_PADDING: Conv1dPaddingFn, input, weight, bias, stride, padding, dilation, groups),
-    ],
-    conv1d_padding_boxed,
-);
-
-/// `conv1d` with no padding ("valid"), or as much as keeps the size ("same").
-///
-/// `conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding="valid", SymInt[1] dilation=1, SymInt groups=1) -> Tensor`
-#[inline]
-pub fn conv1d_padding(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &str,
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = CONV1D_PADDING.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
+operator! {
+    /// `conv1d` over two dimensions: images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`.
+    CONV2D: "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+        conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
+        dilation: &[i64], groups: i64) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::convolution::conv2d(input, weight, bias, stride, padding, dilation,
+        groups),
 }
 
-fn conv1d_padding_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &str,
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    native::nn::convolution::conv1d_padding(input, weight, bias, stride, padding, dilation, groups)
+operator! {
+    /// `conv2d` with no padding ("valid"), or as much as keeps the size ("same").
+    CONV2D_PADDING: "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+        conv2d_padding(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &str,
+        dilation: &[i64], groups: i64) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::convolution::conv2d_padding(input, weight, bias, stride, padding,
+        dilation, groups),
 }
 
-fn conv1d_padding_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conv1d.padding", given, 7)?;
-    conv1d_padding(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.str()?,
-        arguments.ints()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `conv_transpose1d` over two dimensions, with `weight` of `c x filters/groups x kh x kw`.
+    CONV_TRANSPOSE2D_INPUT: "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor",
+        conv_transpose2d_input(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64],
+        padding: &[i64], output_padding: &[i64], groups: i64, dilation: &[i64]) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::convolution::conv_transpose2d(input, weight, bias, stride, padding,
+        output_padding, groups, dilation),
 }
 
-/// A kernel of `conv_transpose1d`.
-pub type ConvTranspose1dFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    &[i64],
-    &[i64],
-    &[i64],
-    i64,
-    &[i64],
-) -> Result<Tensor>;
-
-/// The operator `conv_transpose1d`.
-pub static CONV_TRANSPOSE1D: Operator<ConvTranspose1dFn> = Operator::new(
-    "conv_transpose1d",
-    "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv_transpose1d_composite as ConvTranspose1dFn),
-        observed!(CONV_TRANSPOSE1D: ConvTranspose1dFn, [input, weight, bias], input, weight, bias, stride, padding, output_padding, groups, dilation),
-        boxing!(CONV_TRANSPOSE1D: ConvTranspose1dFn, input, weight, bias, stride, padding, output_padding, groups, dilation),
-    ],
-    conv_transpose1d_boxed,
-);
-
-/// `y[f][x * stride - padding + k * dilation] += weight[c][f][k] * input[c][x]`, the transpose of `conv1d`, with `weight` of `c x filters/groups x k`.
-///
-/// `conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor`
-#[inline]
-pub fn conv_transpose1d(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    output_padding: &[i64],
-    groups: i64,
-    dilation: &[i64],
-) -> Result<Tensor> {
-    let (keys, kernel) = CONV_TRANSPOSE1D.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, output_padding, groups, dilation)
+operator! {
+    /// `conv1d` over three dimensions: volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
+    CONV3D: "conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
+        conv3d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
+        dilation: &[i64], groups: i64) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::convolution::conv3d(input, weight, bias, stride, padding, dilation,
+        groups),
 }
 
-fn conv_transpose1d_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    output_padding: &[i64],
-    groups: i64,
-    dilation: &[i64],
-) -> Result<Tensor> {
-    native::nn::convolution::conv_transpose1d(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
+operator! {
+    /// `conv3d` with no padding ("valid"), or as much as keeps the size ("same").
+    CONV3D_PADDING: "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding=\"valid\", SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
+        conv3d_padding(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &str,
+        dilation: &[i64], groups: i64) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::convolution::conv3d_padding(input, weight, bias, stride, padding,
+        dilation, groups),
 }
 
-fn conv_transpose1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conv_transpose1d", given, 8)?;
-    conv_transpose1d(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.ints()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `conv_transpose1d` over three dimensions, with `weight` of `c x filters/groups x kd x kh x kw`.
+    CONV_TRANSPOSE3D_INPUT: "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor",
+        conv_transpose3d_input(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64],
+        padding: &[i64], output_padding: &[i64], groups: i64, dilation: &[i64]) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::convolution::conv_transpose3d(input, weight, bias, stride, padding,
+        output_padding, groups, dilation),
 }
 
-/// A kernel of `conv2d`.
-pub type Conv2dFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &[i64], &[i64], i64) -> Result<Tensor>;
-
-/// The operator `conv2d`.
-pub static CONV2D: Operator<Conv2dFn> = Operator::new(
-    "conv2d",
-    "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv2d_composite as Conv2dFn),
-        observed!(CONV2D: Conv2dFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
-        boxing!(CONV2D: Conv2dFn, input, weight, bias, stride, padding, dilation, groups),
-    ],
-    conv2d_boxed,
-);
-
-/// `conv1d` over two dimensions: images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`.
-///
-/// `conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor`
-#[inline]
-pub fn conv2d(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = CONV2D.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
+operator! {
+    /// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
+    CONVOLUTION: "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
+        convolution(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
+        dilation: &[i64], transposed: bool, output_padding: &[i64], groups: i64) -> Tensor, by [input, weight, bias];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), &weight.snapshot(), bias.snapshot().as_ref(), stride, padding, dilation,
+                transposed, output_padding, groups);
+        }
+        let spec = native::nn::convolution::convolution_meta(input, weight, bias, stride, padding, dilation,
+            transposed, output_padding, groups)?;
+        let out = spec.allocate("convolution")?;
+        native::nn::convolution::convolution(input, weight, bias, stride, padding, dilation, transposed,
+            output_padding, groups, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("convolution", &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
+        let spec = native::nn::convolution::convolution_meta(input, weight, bias, stride, padding, dilation,
+            transposed, output_padding, groups)?;
+        spec.allocate("convolution")
+    },
 }
 
-fn conv2d_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    native::nn::convolution::conv2d(input, weight, bias, stride, padding, dilation, groups)
+operator! {
+    /// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
+    CONVOLUTION_OUT: "convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)",
+        convolution_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
+        dilation: &[i64], transposed: bool, output_padding: &[i64], groups: i64, out: &Tensor) -> (), by [input,
+        weight, bias, out];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), &weight.snapshot(), bias.snapshot().as_ref(), stride, padding, dilation,
+                transposed, output_padding, groups, out);
+        }
+        let spec = native::nn::convolution::convolution_meta(input, weight, bias, stride, padding, dilation,
+            transposed, output_padding, groups)?;
+        let target = spec.for_out("convolution.out", out, &[input,
+            weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
+        native::nn::convolution::convolution(input, weight, bias, stride, padding, dilation, transposed,
+            output_padding, groups, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("convolution.out", &[input, weight,
+            out].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
+        let spec = native::nn::convolution::convolution_meta(input, weight, bias, stride, padding, dilation,
+            transposed, output_padding, groups)?;
+        let target = spec.for_out("convolution.out", out, &[input,
+            weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
+        target.finish(out)
+    },
 }
 
-fn conv2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conv2d", given, 7)?;
-    conv2d(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not request has no elements.
+    CONVOLUTION_BACKWARD: "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        convolution_backward(grad_output: &Tensor, input: &Tensor, weight: &Tensor, bias_sizes: Option<&[i64]>,
+        stride: &[i64], padding: &[i64], dilation: &[i64], transposed: bool, output_padding: &[i64], groups: i64,
+        output_mask: [bool; 3]) -> (Tensor, Tensor, Tensor), by [grad_output, input, weight];
+    Cpu => {
+        if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &input.snapshot(), &weight.snapshot(), bias_sizes, stride, padding,
+                dilation, transposed, output_padding, groups, output_mask);
+        }
+        native::nn::convolution::convolution_backward(grad_output, input, weight, bias_sizes, stride, padding,
+            dilation, transposed, output_padding, groups, output_mask)
+    },
+    Meta => {
+        if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &input.snapshot(), &weight.snapshot(), bias_sizes, stride, padding,
+                dilation, transposed, output_padding, groups, output_mask);
+        }
+        ensure_same_device("convolution_backward", &[grad_output, input, weight])?;
+        native::nn::convolution::convolution_backward(grad_output, input, weight, bias_sizes, stride, padding,
+            dilation, transposed, output_padding, groups, output_mask)
+    },
 }
 
-/// A kernel of `conv2d.padding`.
-pub type Conv2dPaddingFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &str, &[i64], i64) -> Result<Tensor>;
-
-/// The operator `conv2d.padding`.
-pub static CONV2D_PADDING: Operator<Conv2dPaddingFn> = Operator::new(
-    "conv2d.padding",
-    "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv2d_padding_composite as Conv2dPaddingFn),
-        observed!(CONV2D_PADDING: Conv2dPaddingFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
-        boxing!(CONV2D_PADDING: Conv2dPaddingFn, input, weight, bias, stride, padding, dilation, groups),
-    ],
-    conv2d_padding_boxed,
-);
-
-/// `conv2d` with no padding ("valid"), or as much as keeps the size ("same").
-///
-/// `conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding="valid", SymInt[2] dilation=1, SymInt groups=1) -> Tensor`
-#[inline]
-pub fn conv2d_padding(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &str,
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = CONV2D_PADDING.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
+operator! {
+    /// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not request has no elements.
+    CONVOLUTION_BACKWARD_OUT: "convolution_backward.out(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        convolution_backward_out(grad_output: &Tensor, input: &Tensor, weight: &Tensor, bias_sizes: Option<&[i64]>,
+        stride: &[i64], padding: &[i64], dilation: &[i64], transposed: bool, output_padding: &[i64], groups: i64,
+        output_mask: [bool; 3], out0: &Tensor, out1: &Tensor, out2: &Tensor) -> (), by [grad_output, input, weight,
+        out0, out1, out2];
+    Cpu => {
+        if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &input.snapshot(), &weight.snapshot(), bias_sizes, stride, padding,
+                dilation, transposed, output_padding, groups, output_mask, out0, out1, out2);
+        }
+        let (result0, result1, result2) = native::nn::convolution::convolution_backward(grad_output, input, weight,
+            bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+    Meta => {
+        if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &input.snapshot(), &weight.snapshot(), bias_sizes, stride, padding,
+                dilation, transposed, output_padding, groups, output_mask, out0, out1, out2);
+        }
+        ensure_same_device("convolution_backward.out", &[grad_output, input, weight, out0, out1, out2])?;
+        let (result0, result1, result2) = native::nn::convolution::convolution_backward(grad_output, input, weight,
+            bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
 }
 
-fn conv2d_padding_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &str,
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    native::nn::convolution::conv2d_padding(input, weight, bias, stride, padding, dilation, groups)
-}
-
-fn conv2d_padding_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conv2d.padding", given, 7)?;
-    conv2d_padding(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.str()?,
-        arguments.ints()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `conv_transpose2d.input`.
-pub type ConvTranspose2dInputFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    &[i64],
-    &[i64],
-    &[i64],
-    i64,
-    &[i64],
-) -> Result<Tensor>;
-
-/// The operator `conv_transpose2d.input`.
-pub static CONV_TRANSPOSE2D_INPUT: Operator<ConvTranspose2dInputFn> = Operator::new(
-    "conv_transpose2d.input",
-    "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            conv_transpose2d_input_composite as ConvTranspose2dInputFn,
-        ),
-        observed!(CONV_TRANSPOSE2D_INPUT: ConvTranspose2dInputFn, [input, weight, bias], input, weight, bias, stride, padding, output_padding, groups, dilation),
-        boxing!(CONV_TRANSPOSE2D_INPUT: ConvTranspose2dInputFn, input, weight, bias, stride, padding, output_padding, groups, dilation),
-    ],
-    conv_transpose2d_input_boxed,
-);
-
-/// `conv_transpose1d` over two dimensions, with `weight` of `c x filters/groups x kh x kw`.
-///
-/// `conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor`
-#[inline]
-pub fn conv_transpose2d_input(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    output_padding: &[i64],
-    groups: i64,
-    dilation: &[i64],
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        CONV_TRANSPOSE2D_INPUT.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, output_padding, groups, dilation)
-}
-
-fn conv_transpose2d_input_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    output_padding: &[i64],
-    groups: i64,
-    dilation: &[i64],
-) -> Result<Tensor> {
-    native::nn::convolution::conv_transpose2d(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
-}
-
-fn conv_transpose2d_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conv_transpose2d.input", given, 8)?;
-    conv_transpose2d_input(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.ints()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `conv3d`.
-pub type Conv3dFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &[i64], &[i64], i64) -> Result<Tensor>;
-
-/// The operator `conv3d`.
-pub static CONV3D: Operator<Conv3dFn> = Operator::new(
-    "conv3d",
-    "conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_composite as Conv3dFn),
-        observed!(CONV3D: Conv3dFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
-        boxing!(CONV3D: Conv3dFn, input, weight, bias, stride, padding, dilation, groups),
-    ],
-    conv3d_boxed,
-);
-
-/// `conv1d` over three dimensions: volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
-///
-/// `conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor`
-#[inline]
-pub fn conv3d(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = CONV3D.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
-}
-
-fn conv3d_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    native::nn::convolution::conv3d(input, weight, bias, stride, padding, dilation, groups)
-}
-
-fn conv3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conv3d", given, 7)?;
-    conv3d(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `conv3d.padding`.
-pub type Conv3dPaddingFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &str, &[i64], i64) -> Result<Tensor>;
-
-/// The operator `conv3d.padding`.
-pub static CONV3D_PADDING: Operator<Conv3dPaddingFn> = Operator::new(
-    "conv3d.padding",
-    "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding=\"valid\", SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_padding_composite as Conv3dPaddingFn),
-        observed!(CONV3D_PADDING: Conv3dPaddingFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
-        boxing!(CONV3D_PADDING: Conv3dPaddingFn, input, weight, bias, stride, padding, dilation, groups),
-    ],
-    conv3d_padding_boxed,
-);
-
-/// `conv3d` with no padding ("valid"), or as much as keeps the size ("same").
-///
-/// `conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding="valid", SymInt[3] dilation=1, SymInt groups=1) -> Tensor`
-#[inline]
-pub fn conv3d_padding(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &str,
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = CONV3D_PADDING.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
-}
-
-fn conv3d_padding_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &str,
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    native::nn::convolution::conv3d_padding(input, weight, bias, stride, padding, dilation, groups)
-}
-
-fn conv3d_padding_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conv3d.padding", given, 7)?;
-    conv3d_padding(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.str()?,
-        arguments.ints()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `conv_transpose3d.input`.
-pub type ConvTranspose3dInputFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    &[i64],
-    &[i64],
-    &[i64],
-    i64,
-    &[i64],
-) -> Result<Tensor>;
-
-/// The operator `conv_transpose3d.input`.
-pub static CONV_TRANSPOSE3D_INPUT: Operator<ConvTranspose3dInputFn> = Operator::new(
-    "conv_transpose3d.input",
-    "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            conv_transpose3d_input_composite as ConvTranspose3dInputFn,
-        ),
-        observed!(CONV_TRANSPOSE3D_INPUT: ConvTranspose3dInputFn, [input, weight, bias], input, weight, bias, stride, padding, output_padding, groups, dilation),
-        boxing!(CONV_TRANSPOSE3D_INPUT: ConvTranspose3dInputFn, input, weight, bias, stride, padding, output_padding, groups, dilation),
-    ],
-    conv_transpose3d_input_boxed,
-);
-
-/// `conv_transpose1d` over three dimensions, with `weight` of `c x filters/groups x kd x kh x kw`.
-///
-/// `conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor`
-#[inline]
-pub fn conv_transpose3d_input(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    output_padding: &[i64],
-    groups: i64,
-    dilation: &[i64],
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        CONV_TRANSPOSE3D_INPUT.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, output_padding, groups, dilation)
-}
-
-fn conv_transpose3d_input_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    output_padding: &[i64],
-    groups: i64,
-    dilation: &[i64],
-) -> Result<Tensor> {
-    native::nn::convolution::conv_transpose3d(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
-}
-
-fn conv_transpose3d_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conv_transpose3d.input", given, 8)?;
-    conv_transpose3d_input(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.ints()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `convolution`.
-pub type ConvolutionFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    &[i64],
-    &[i64],
-    &[i64],
-    bool,
-    &[i64],
-    i64,
-) -> Result<Tensor>;
-
-/// The operator `convolution`.
-pub static CONVOLUTION: Operator<ConvolutionFn> = Operator::new(
-    "convolution",
-    "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, convolution_cpu as ConvolutionFn),
-        Kernel::new(DispatchKey::Meta, convolution_meta as ConvolutionFn),
-        observed!(CONVOLUTION: ConvolutionFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, transposed, output_padding, groups),
-        boxing!(CONVOLUTION: ConvolutionFn, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups),
-    ],
-    convolution_boxed,
-);
-
-/// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
-///
-/// `convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor`
-#[inline]
-pub fn convolution(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = CONVOLUTION.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-}
-
-fn convolution_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return convolution_cpu(
-            _keys,
-            &input.snapshot(),
-            &weight.snapshot(),
-            bias.snapshot().as_ref(),
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-        );
-    }
-    let spec = native::nn::convolution::convolution_meta(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )?;
-    let out = spec.allocate("convolution")?;
-    native::nn::convolution::convolution(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        &out,
-    )?;
-    Ok(out)
-}
-
-fn convolution_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    ensure_same_device("convolution", &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
-    let spec = native::nn::convolution::convolution_meta(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )?;
-    spec.allocate("convolution")
-}
-
-fn convolution_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("convolution", given, 9)?;
-    convolution(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.ints()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `convolution.out`.
-pub type ConvolutionOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    &[i64],
-    &[i64],
-    &[i64],
-    bool,
-    &[i64],
-    i64,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `convolution.out`.
-pub static CONVOLUTION_OUT: Operator<ConvolutionOutFn> = Operator::new(
-    "convolution.out",
-    "convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, convolution_out_cpu as ConvolutionOutFn),
-        Kernel::new(DispatchKey::Meta, convolution_out_meta as ConvolutionOutFn),
-        observed!(CONVOLUTION_OUT: ConvolutionOutFn, [input, weight, bias, out], input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out),
-        boxing!(CONVOLUTION_OUT: ConvolutionOutFn, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out),
-    ],
-    convolution_out_boxed,
-);
-
-/// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
-///
-/// `convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn convolution_out(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        CONVOLUTION_OUT.select(input.key_set() | weight.key_set() | bias.key_set() | out.key_set())?;
-    kernel(keys, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out)
-}
-
-fn convolution_out_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    out: &Tensor,
-) -> Result<()> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return convolution_out_cpu(
-            _keys,
-            &input.snapshot(),
-            &weight.snapshot(),
-            bias.snapshot().as_ref(),
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            out,
-        );
-    }
-    let spec = native::nn::convolution::convolution_meta(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )?;
-    let target = spec.for_out(
-        "convolution.out",
-        out,
-        &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::convolution::convolution(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        target.tensor(),
-    )?;
-    target.finish(out)
-}
-
-fn convolution_out_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device(
-        "convolution.out",
-        &[input, weight, out].into_iter().chain(bias).collect::<Vec<&Tensor>>(),
-    )?;
-    let spec = native::nn::convolution::convolution_meta(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )?;
-    let target = spec.for_out(
-        "convolution.out",
-        out,
-        &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>(),
-    )?;
-    target.finish(out)
-}
-
-fn convolution_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("convolution.out", given, 10)?;
-    convolution_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `convolution_backward`.
-pub type ConvolutionBackwardFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    Option<&[i64]>,
-    &[i64],
-    &[i64],
-    &[i64],
-    bool,
-    &[i64],
-    i64,
-    [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `convolution_backward`.
-pub static CONVOLUTION_BACKWARD: Operator<ConvolutionBackwardFn> = Operator::new(
-    "convolution_backward",
-    "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, convolution_backward_cpu as ConvolutionBackwardFn),
-        Kernel::new(DispatchKey::Meta, convolution_backward_meta as ConvolutionBackwardFn),
-        observed!(CONVOLUTION_BACKWARD: ConvolutionBackwardFn, [grad_output, input, weight], grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask),
-        boxing!(CONVOLUTION_BACKWARD: ConvolutionBackwardFn, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask),
-    ],
-    convolution_backward_boxed,
-);
-
-/// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not request has no elements.
-///
-/// `convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn convolution_backward(
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight: &Tensor,
-    bias_sizes: Option<&[i64]>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) =
-        CONVOLUTION_BACKWARD.select(grad_output.key_set() | input.key_set() | weight.key_set())?;
-    kernel(
-        keys,
-        grad_output,
-        input,
-        weight,
-        bias_sizes,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask,
-    )
-}
-
-fn convolution_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight: &Tensor,
-    bias_sizes: Option<&[i64]>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
-        return convolution_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &input.snapshot(),
-            &weight.snapshot(),
-            bias_sizes,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            output_mask,
-        );
-    }
-    native::nn::convolution::convolution_backward(
-        grad_output,
-        input,
-        weight,
-        bias_sizes,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask,
-    )
-}
-
-fn convolution_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight: &Tensor,
-    bias_sizes: Option<&[i64]>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
-        return convolution_backward_meta(
-            _keys,
-            &grad_output.snapshot(),
-            &input.snapshot(),
-            &weight.snapshot(),
-            bias_sizes,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            output_mask,
-        );
-    }
-    ensure_same_device("convolution_backward", &[grad_output, input, weight])?;
-    native::nn::convolution::convolution_backward(
-        grad_output,
-        input,
-        weight,
-        bias_sizes,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask,
-    )
-}
-
-fn convolution_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("convolution_backward", given, 11)?;
-    convolution_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.bool_array()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `convolution_backward.out`.
-pub type ConvolutionBackwardOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    Option<&[i64]>,
-    &[i64],
-    &[i64],
-    &[i64],
-    bool,
-    &[i64],
-    i64,
-    [bool; 3],
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `convolution_backward.out`.
-pub static CONVOLUTION_BACKWARD_OUT: Operator<ConvolutionBackwardOutFn> = Operator::new(
-    "convolution_backward.out",
-    "convolution_backward.out(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-    &[
-        Kernel::new(DispatchKey::Cpu, convolution_backward_out_cpu as ConvolutionBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, convolution_backward_out_meta as ConvolutionBackwardOutFn),
-        observed!(CONVOLUTION_BACKWARD_OUT: ConvolutionBackwardOutFn, [grad_output, input, weight, out0, out1, out2], grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, out0, out1, out2),
-        boxing!(CONVOLUTION_BACKWARD_OUT: ConvolutionBackwardOutFn, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, out0, out1, out2),
-    ],
-    convolution_backward_out_boxed,
-);
-
-/// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not request has no elements.
-///
-/// `convolution_backward.out(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
-#[inline]
-pub fn convolution_backward_out(
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight: &Tensor,
-    bias_sizes: Option<&[i64]>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = CONVOLUTION_BACKWARD_OUT.select(
-        grad_output.key_set()
-            | input.key_set()
-            | weight.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(
-        keys,
-        grad_output,
-        input,
-        weight,
-        bias_sizes,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask,
-        out0,
-        out1,
-        out2,
-    )
-}
-
-fn convolution_backward_out_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight: &Tensor,
-    bias_sizes: Option<&[i64]>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
-        return convolution_backward_out_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &input.snapshot(),
-            &weight.snapshot(),
-            bias_sizes,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            output_mask,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    let (result0, result1, result2) = native::nn::convolution::convolution_backward(
-        grad_output,
-        input,
-        weight,
-        bias_sizes,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn convolution_backward_out_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight: &Tensor,
-    bias_sizes: Option<&[i64]>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
-        return convolution_backward_out_meta(
-            _keys,
-            &grad_output.snapshot(),
-            &input.snapshot(),
-            &weight.snapshot(),
-            bias_sizes,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            output_mask,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    ensure_same_device("convolution_backward.out", &[grad_output, input, weight, out0, out1, out2])?;
-    let (result0, result1, result2) = native::nn::convolution::convolution_backward(
-        grad_output,
-        input,
-        weight,
-        bias_sizes,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn convolution_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("convolution_backward.out", given, 14)?;
-    convolution_backward_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.bool_array()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_convolution_double_backward`.
-pub type _ConvolutionDoubleBackwardFn = fn(
-    DispatchKeySet,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &[i64],
-    &[i64],
-    &[i64],
-    bool,
-    &[i64],
-    i64,
-    [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `_convolution_double_backward`.
-pub static _CONVOLUTION_DOUBLE_BACKWARD: Operator<_ConvolutionDoubleBackwardFn> = Operator::new(
-    "_convolution_double_backward",
-    "_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, Tensor self, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _convolution_double_backward_composite as _ConvolutionDoubleBackwardFn,
-        ),
-        observed!(_CONVOLUTION_DOUBLE_BACKWARD: _ConvolutionDoubleBackwardFn, [ggI, ggW, ggb, gO, weight, self_], ggI, ggW, ggb, gO, weight, self_, stride, padding, dilation, transposed, output_padding, groups, output_mask),
-        boxing!(_CONVOLUTION_DOUBLE_BACKWARD: _ConvolutionDoubleBackwardFn, ggI, ggW, ggb, gO, weight, self_, stride, padding, dilation, transposed, output_padding, groups, output_mask),
-    ],
-    _convolution_double_backward_boxed,
-);
-
-/// The gradients of `convolution_backward` for `grad_output`, `input` and `weight`.
-///
-/// `_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, Tensor self, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn _convolution_double_backward(
-    ggI: Option<&Tensor>,
-    ggW: Option<&Tensor>,
-    ggb: Option<&Tensor>,
-    gO: &Tensor,
-    weight: &Tensor,
-    self_: &Tensor,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = _CONVOLUTION_DOUBLE_BACKWARD.select(
-        ggI.key_set() | ggW.key_set() | ggb.key_set() | gO.key_set() | weight.key_set() | self_.key_set(),
-    )?;
-    kernel(
-        keys,
-        ggI,
-        ggW,
-        ggb,
-        gO,
-        weight,
-        self_,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask,
-    )
-}
-
-fn _convolution_double_backward_composite(
-    _keys: DispatchKeySet,
-    ggI: Option<&Tensor>,
-    ggW: Option<&Tensor>,
-    ggb: Option<&Tensor>,
-    gO: &Tensor,
-    weight: &Tensor,
-    self_: &Tensor,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    native::nn::convolution::_convolution_double_backward(
-        ggI,
-        ggW,
-        ggb,
-        gO,
-        weight,
-        self_,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask,
-    )
-}
-
-fn _convolution_double_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_convolution_double_backward", given, 13)?;
-    _convolution_double_backward(
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.bool_array()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The gradients of `convolution_backward` for `grad_output`, `input` and `weight`.
+    _CONVOLUTION_DOUBLE_BACKWARD: "_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, Tensor self, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        _convolution_double_backward(ggI: Option<&Tensor>, ggW: Option<&Tensor>, ggb: Option<&Tensor>, gO: &Tensor,
+        weight: &Tensor, self_: &Tensor, stride: &[i64], padding: &[i64], dilation: &[i64], transposed: bool,
+        output_padding: &[i64], groups: i64, output_mask: [bool; 3]) -> (Tensor, Tensor, Tensor), by [ggI, ggW, ggb,
+        gO, weight, self_];
+    CompositeImplicitAutograd => native::nn::convolution::_convolution_double_backward(ggI, ggW, ggb, gO, weight,
+        self_, stride, padding, dilation, transposed, output_padding, groups, output_mask),
 }

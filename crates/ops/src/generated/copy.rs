@@ -2,581 +2,151 @@
 
 //! The operators whose kernels are in `native::copy`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
-    observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
-use flambeau_core::{Device, Layout, MemoryFormat, Result, Scalar, ScalarType};
+use flambeau_core::{Device, Layout, MemoryFormat, Scalar, ScalarType};
 
-/// A kernel of `copy_`.
-pub type CopyInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, bool) -> Result<()>;
-
-/// The operator `copy_`.
-pub static COPY_: Operator<CopyInPlaceFn> = Operator::new(
-    "copy_",
-    "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, copy__kernel as CopyInPlaceFn),
-        Kernel::new(DispatchKey::Meta, copy__kernel as CopyInPlaceFn),
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, copy__composite as CopyInPlaceFn),
-        observed!(COPY_: CopyInPlaceFn, [self_, src], self_, src, non_blocking),
-        boxing!(COPY_: CopyInPlaceFn, self_, src, non_blocking),
-    ],
-    copy__boxed,
-);
-
-/// Writes `src`, broadcast and converted, into `self`.
-///
-/// `copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)`
-#[inline]
-pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    let (keys, kernel) = COPY_.select(self_.key_set() | src.key_set())?;
-    kernel(keys, self_, src, non_blocking)
+operator! {
+    /// Writes `src`, broadcast and converted, into `self`.
+    COPY_: "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", copy_(self_: &Tensor,
+        src: &Tensor, non_blocking: bool) -> (), by [self_, src];
+    Cpu => {
+        if self_.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), &src.snapshot(), non_blocking);
+        }
+        native::factory::copy::copy_(self_, src, non_blocking)
+    },
+    Meta => {
+        if self_.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), &src.snapshot(), non_blocking);
+        }
+        native::factory::copy::copy_(self_, src, non_blocking)
+    },
+    CompositeExplicitAutograd => native::factory::copy::copy_between_devices(self_, src, non_blocking),
 }
 
-fn copy__kernel(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    if self_.was_resized() || src.was_resized() {
-        return copy__kernel(_keys, &self_.snapshot(), &src.snapshot(), non_blocking);
-    }
-    native::factory::copy::copy_(self_, src, non_blocking)
+operator! {
+    /// A copy with its own storage.
+    CLONE: "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", clone(self_: &Tensor,
+        memory_format: Option<MemoryFormat>) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::factory::copy::clone(self_, memory_format),
 }
 
-fn copy__composite(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    native::factory::copy::copy_between_devices(self_, src, non_blocking)
+operator! {
+    /// A copy with its own storage.
+    CLONE_OUT: "clone.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        clone_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::copy::clone(self_, memory_format)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn copy__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copy_", given, 3)?;
-    copy_(arguments.tensor()?, arguments.tensor()?, arguments.bool()?).map(IntoValues::into_values)
+operator! {
+    /// A copy of another dtype, on another device or in another memory format.
+    _TO_COPY: "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+        _to_copy(self_: &Tensor, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>, non_blocking: bool, memory_format: Option<MemoryFormat>) -> Tensor,
+        by [self_] on device;
+    CompositeExplicitAutograd => native::factory::copy::to_copy(self_, dtype, layout, device, pin_memory,
+        non_blocking, memory_format),
 }
 
-/// A kernel of `clone`.
-pub type CloneFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>) -> Result<Tensor>;
-
-/// The operator `clone`.
-pub static CLONE: Operator<CloneFn> = Operator::new(
-    "clone",
-    "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, clone_composite as CloneFn),
-        observed!(CLONE: CloneFn, [self_], self_, memory_format),
-        boxing!(CLONE: CloneFn, self_, memory_format),
-    ],
-    clone_boxed,
-);
-
-/// A copy with its own storage.
-///
-/// `clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
-    let (keys, kernel) = CLONE.select(self_.key_set())?;
-    kernel(keys, self_, memory_format)
+operator! {
+    /// A copy of another dtype, on another device or in another memory format.
+    _TO_COPY_OUT: "_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        _to_copy_out(self_: &Tensor, non_blocking: bool, memory_format: Option<MemoryFormat>, out: &Tensor) -> (),
+        by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::copy::to_copy(self_, Some(out.dtype()), Some(out.layout()), Some(out.device()),
+            None, non_blocking, memory_format)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn clone_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::copy::clone(self_, memory_format)
+operator! {
+    /// Fills `self` with `value`.
+    FILL__SCALAR: "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", fill__scalar(self_: &Tensor,
+        value: Scalar) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), value);
+        }
+        native::factory::copy::fill_(self_, value)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), value);
+        }
+        native::factory::copy::fill_(self_, value)
+    },
 }
 
-fn clone_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clone", given, 2)?;
-    clone(arguments.tensor()?, arguments.optional_memory_format()?).map(IntoValues::into_values)
+operator! {
+    /// Fills `self` with zeros.
+    ZERO_: "zero_(Tensor(a!) self) -> Tensor(a!)", zero_(self_: &Tensor) -> (), by [self_];
+    CompositeExplicitAutograd => native::factory::copy::zero_(self_),
 }
 
-/// A kernel of `clone.out`.
-pub type CloneOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Tensor) -> Result<()>;
-
-/// The operator `clone.out`.
-pub static CLONE_OUT: Operator<CloneOutFn> = Operator::new(
-    "clone.out",
-    "clone.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, clone_out_composite as CloneOutFn),
-        observed!(CLONE_OUT: CloneOutFn, [self_, out], self_, memory_format, out),
-        boxing!(CLONE_OUT: CloneOutFn, self_, memory_format, out),
-    ],
-    clone_out_boxed,
-);
-
-/// A copy with its own storage.
-///
-/// `clone.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn clone_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CLONE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, memory_format, out)
+operator! {
+    /// A tensor like `self` filled with `value`.
+    FILL_SCALAR: "fill.Scalar(Tensor self, Scalar value) -> Tensor", fill_scalar(self_: &Tensor,
+        value: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::factory::copy::fill(self_, value),
 }
 
-fn clone_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::copy::clone(self_, memory_format)?;
-    copy_to_out(&result, out)
+operator! {
+    /// A tensor like `self` filled with `value`.
+    FILL_SCALAR_OUT: "fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
+        fill_scalar_out(self_: &Tensor, value: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::copy::fill(self_, value)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn clone_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clone.out", given, 3)?;
-    clone_out(arguments.tensor()?, arguments.optional_memory_format()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// A tensor like `self` filled with the element of a tensor without dimensions.
+    FILL_TENSOR: "fill.Tensor(Tensor self, Tensor value) -> Tensor", fill_tensor(self_: &Tensor,
+        value: &Tensor) -> Tensor, by [self_, value];
+    CompositeExplicitAutograd => native::factory::copy::fill_tensor(self_, value),
 }
 
-/// A kernel of `_to_copy`.
-pub type _ToCopyFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    bool,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `_to_copy`.
-pub static _TO_COPY: Operator<_ToCopyFn> = Operator::new(
-    "_to_copy",
-    "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_composite as _ToCopyFn),
-        observed!(_TO_COPY: _ToCopyFn, [self_], self_, dtype, layout, device, pin_memory, non_blocking, memory_format),
-        boxing!(_TO_COPY: _ToCopyFn, self_, dtype, layout, device, pin_memory, non_blocking, memory_format),
-    ],
-    _to_copy_boxed,
-);
-
-/// A copy of another dtype, on another device or in another memory format.
-///
-/// `_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn _to_copy(
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    non_blocking: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = _TO_COPY.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
+operator! {
+    /// A tensor like `self` filled with the element of a tensor without dimensions.
+    FILL__TENSOR: "fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)", fill__tensor(self_: &Tensor,
+        value: &Tensor) -> (), by [self_, value];
+    CompositeExplicitAutograd => {
+        let result = native::factory::copy::fill_tensor(self_, value)?;
+        copy_to_self("fill_.Tensor", &result, self_)
+    },
 }
 
-fn _to_copy_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    non_blocking: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::copy::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
+operator! {
+    /// A tensor like `self` filled with the element of a tensor without dimensions.
+    FILL_TENSOR_OUT: "fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
+        fill_tensor_out(self_: &Tensor, value: &Tensor, out: &Tensor) -> (), by [self_, value, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::copy::fill_tensor(self_, value)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn _to_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_to_copy", given, 7)?;
-    _to_copy(
-        arguments.tensor()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// A tensor like `self` with the values of `src`.
+    COPY: "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", copy(self_: &Tensor, src: &Tensor,
+        non_blocking: bool) -> Tensor, by [self_, src];
+    CompositeExplicitAutograd => native::factory::copy::copy(self_, src, non_blocking),
 }
 
-/// A kernel of `_to_copy.out`.
-pub type _ToCopyOutFn = fn(DispatchKeySet, &Tensor, bool, Option<MemoryFormat>, &Tensor) -> Result<()>;
-
-/// The operator `_to_copy.out`.
-pub static _TO_COPY_OUT: Operator<_ToCopyOutFn> = Operator::new(
-    "_to_copy.out",
-    "_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_out_composite as _ToCopyOutFn),
-        observed!(_TO_COPY_OUT: _ToCopyOutFn, [self_, out], self_, non_blocking, memory_format, out),
-        boxing!(_TO_COPY_OUT: _ToCopyOutFn, self_, non_blocking, memory_format, out),
-    ],
-    _to_copy_out_boxed,
-);
-
-/// A copy of another dtype, on another device or in another memory format.
-///
-/// `_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _to_copy_out(
-    self_: &Tensor,
-    non_blocking: bool,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _TO_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, non_blocking, memory_format, out)
-}
-
-fn _to_copy_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    non_blocking: bool,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::copy::to_copy(
-        self_,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-        non_blocking,
-        memory_format,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn _to_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_to_copy.out", given, 4)?;
-    _to_copy_out(
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.optional_memory_format()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `fill_.Scalar`.
-pub type FillInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `fill_.Scalar`.
-pub static FILL__SCALAR: Operator<FillInPlaceScalarFn> = Operator::new(
-    "fill_.Scalar",
-    "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, fill__scalar_kernel as FillInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, fill__scalar_kernel as FillInPlaceScalarFn),
-        observed!(FILL__SCALAR: FillInPlaceScalarFn, [self_], self_, value),
-        boxing!(FILL__SCALAR: FillInPlaceScalarFn, self_, value),
-    ],
-    fill__scalar_boxed,
-);
-
-/// Fills `self` with `value`.
-///
-/// `fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)`
-#[inline]
-pub fn fill__scalar(self_: &Tensor, value: Scalar) -> Result<()> {
-    let (keys, kernel) = FILL__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, value)
-}
-
-fn fill__scalar_kernel(_keys: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<()> {
-    if self_.was_resized() {
-        return fill__scalar_kernel(_keys, &self_.snapshot(), value);
-    }
-    native::factory::copy::fill_(self_, value)
-}
-
-fn fill__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fill_.Scalar", given, 2)?;
-    fill__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `zero_`.
-pub type ZeroInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `zero_`.
-pub static ZERO_: Operator<ZeroInPlaceFn> = Operator::new(
-    "zero_",
-    "zero_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, zero__composite as ZeroInPlaceFn),
-        observed!(ZERO_: ZeroInPlaceFn, [self_], self_),
-        boxing!(ZERO_: ZeroInPlaceFn, self_),
-    ],
-    zero__boxed,
-);
-
-/// Fills `self` with zeros.
-///
-/// `zero_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn zero_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ZERO_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn zero__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::factory::copy::zero_(self_)
-}
-
-fn zero__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("zero_", given, 1)?;
-    zero_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fill.Scalar`.
-pub type FillScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `fill.Scalar`.
-pub static FILL_SCALAR: Operator<FillScalarFn> = Operator::new(
-    "fill.Scalar",
-    "fill.Scalar(Tensor self, Scalar value) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_composite as FillScalarFn),
-        observed!(FILL_SCALAR: FillScalarFn, [self_], self_, value),
-        boxing!(FILL_SCALAR: FillScalarFn, self_, value),
-    ],
-    fill_scalar_boxed,
-);
-
-/// A tensor like `self` filled with `value`.
-///
-/// `fill.Scalar(Tensor self, Scalar value) -> Tensor`
-#[inline]
-pub fn fill_scalar(self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = FILL_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, value)
-}
-
-fn fill_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    native::factory::copy::fill(self_, value)
-}
-
-fn fill_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fill.Scalar", given, 2)?;
-    fill_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fill.Scalar_out`.
-pub type FillScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `fill.Scalar_out`.
-pub static FILL_SCALAR_OUT: Operator<FillScalarOutFn> = Operator::new(
-    "fill.Scalar_out",
-    "fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_out_composite as FillScalarOutFn),
-        observed!(FILL_SCALAR_OUT: FillScalarOutFn, [self_, out], self_, value, out),
-        boxing!(FILL_SCALAR_OUT: FillScalarOutFn, self_, value, out),
-    ],
-    fill_scalar_out_boxed,
-);
-
-/// A tensor like `self` filled with `value`.
-///
-/// `fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn fill_scalar_out(self_: &Tensor, value: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FILL_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, value, out)
-}
-
-fn fill_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::copy::fill(self_, value)?;
-    copy_to_out(&result, out)
-}
-
-fn fill_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fill.Scalar_out", given, 3)?;
-    fill_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `fill.Tensor`.
-pub type FillTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `fill.Tensor`.
-pub static FILL_TENSOR: Operator<FillTensorFn> = Operator::new(
-    "fill.Tensor",
-    "fill.Tensor(Tensor self, Tensor value) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_composite as FillTensorFn),
-        observed!(FILL_TENSOR: FillTensorFn, [self_, value], self_, value),
-        boxing!(FILL_TENSOR: FillTensorFn, self_, value),
-    ],
-    fill_tensor_boxed,
-);
-
-/// A tensor like `self` filled with the element of a tensor without dimensions.
-///
-/// `fill.Tensor(Tensor self, Tensor value) -> Tensor`
-#[inline]
-pub fn fill_tensor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FILL_TENSOR.select(self_.key_set() | value.key_set())?;
-    kernel(keys, self_, value)
-}
-
-fn fill_tensor_composite(_keys: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    native::factory::copy::fill_tensor(self_, value)
-}
-
-fn fill_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fill.Tensor", given, 2)?;
-    fill_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fill_.Tensor`.
-pub type FillInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `fill_.Tensor`.
-pub static FILL__TENSOR: Operator<FillInPlaceTensorFn> = Operator::new(
-    "fill_.Tensor",
-    "fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill__tensor_composite as FillInPlaceTensorFn),
-        observed!(FILL__TENSOR: FillInPlaceTensorFn, [self_, value], self_, value),
-        boxing!(FILL__TENSOR: FillInPlaceTensorFn, self_, value),
-    ],
-    fill__tensor_boxed,
-);
-
-/// A tensor like `self` filled with the element of a tensor without dimensions.
-///
-/// `fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)`
-#[inline]
-pub fn fill__tensor(self_: &Tensor, value: &Tensor) -> Result<()> {
-    let (keys, kernel) = FILL__TENSOR.select(self_.key_set() | value.key_set())?;
-    kernel(keys, self_, value)
-}
-
-fn fill__tensor_composite(_keys: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<()> {
-    let result = native::factory::copy::fill_tensor(self_, value)?;
-    copy_to_self("fill_.Tensor", &result, self_)
-}
-
-fn fill__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fill_.Tensor", given, 2)?;
-    fill__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fill.Tensor_out`.
-pub type FillTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `fill.Tensor_out`.
-pub static FILL_TENSOR_OUT: Operator<FillTensorOutFn> = Operator::new(
-    "fill.Tensor_out",
-    "fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_out_composite as FillTensorOutFn),
-        observed!(FILL_TENSOR_OUT: FillTensorOutFn, [self_, value, out], self_, value, out),
-        boxing!(FILL_TENSOR_OUT: FillTensorOutFn, self_, value, out),
-    ],
-    fill_tensor_out_boxed,
-);
-
-/// A tensor like `self` filled with the element of a tensor without dimensions.
-///
-/// `fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn fill_tensor_out(self_: &Tensor, value: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FILL_TENSOR_OUT.select(self_.key_set() | value.key_set() | out.key_set())?;
-    kernel(keys, self_, value, out)
-}
-
-fn fill_tensor_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    value: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::copy::fill_tensor(self_, value)?;
-    copy_to_out(&result, out)
-}
-
-fn fill_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fill.Tensor_out", given, 3)?;
-    fill_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `copy`.
-pub type CopyFn = fn(DispatchKeySet, &Tensor, &Tensor, bool) -> Result<Tensor>;
-
-/// The operator `copy`.
-pub static COPY: Operator<CopyFn> = Operator::new(
-    "copy",
-    "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_composite as CopyFn),
-        observed!(COPY: CopyFn, [self_, src], self_, src, non_blocking),
-        boxing!(COPY: CopyFn, self_, src, non_blocking),
-    ],
-    copy_boxed,
-);
-
-/// A tensor like `self` with the values of `src`.
-///
-/// `copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor`
-#[inline]
-pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
-    let (keys, kernel) = COPY.select(self_.key_set() | src.key_set())?;
-    kernel(keys, self_, src, non_blocking)
-}
-
-fn copy_composite(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
-    native::factory::copy::copy(self_, src, non_blocking)
-}
-
-fn copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copy", given, 3)?;
-    copy(arguments.tensor()?, arguments.tensor()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `copy.out`.
-pub type CopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, &Tensor) -> Result<()>;
-
-/// The operator `copy.out`.
-pub static COPY_OUT: Operator<CopyOutFn> = Operator::new(
-    "copy.out",
-    "copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_out_composite as CopyOutFn),
-        observed!(COPY_OUT: CopyOutFn, [self_, src, out], self_, src, non_blocking, out),
-        boxing!(COPY_OUT: CopyOutFn, self_, src, non_blocking, out),
-    ],
-    copy_out_boxed,
-);
-
-/// A tensor like `self` with the values of `src`.
-///
-/// `copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn copy_out(self_: &Tensor, src: &Tensor, non_blocking: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = COPY_OUT.select(self_.key_set() | src.key_set() | out.key_set())?;
-    kernel(keys, self_, src, non_blocking, out)
-}
-
-fn copy_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    non_blocking: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::copy::copy(self_, src, non_blocking)?;
-    copy_to_out(&result, out)
-}
-
-fn copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copy.out", given, 4)?;
-    copy_out(arguments.tensor()?, arguments.tensor()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// A tensor like `self` with the values of `src`.
+    COPY_OUT: "copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)",
+        copy_out(self_: &Tensor, src: &Tensor, non_blocking: bool, out: &Tensor) -> (), by [self_, src, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::copy::copy(self_, src, non_blocking)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,86 +2,19 @@
 
 //! The operators whose kernels are in `native::cov_corrcoef`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `cov`.
-pub type CovFn = fn(DispatchKeySet, &Tensor, i64, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
-
-/// The operator `cov`.
-pub static COV: Operator<CovFn> = Operator::new(
-    "cov",
-    "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, cov_composite as CovFn),
-        observed!(COV: CovFn, [self_, fweights, aweights], self_, correction, fweights, aweights),
-        boxing!(COV: CovFn, self_, correction, fweights, aweights),
-    ],
-    cov_boxed,
-);
-
-/// `(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given.
-///
-/// `cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor`
-#[inline]
-pub fn cov(
-    self_: &Tensor,
-    correction: i64,
-    fweights: Option<&Tensor>,
-    aweights: Option<&Tensor>,
-) -> Result<Tensor> {
-    let (keys, kernel) = COV.select(self_.key_set() | fweights.key_set() | aweights.key_set())?;
-    kernel(keys, self_, correction, fweights, aweights)
+operator! {
+    /// `(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given.
+    COV: "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
+        cov(self_: &Tensor, correction: i64, fweights: Option<&Tensor>, aweights: Option<&Tensor>) -> Tensor,
+        by [self_, fweights, aweights];
+    CompositeImplicitAutograd => native::linalg::cov_corrcoef::cov(self_, correction, fweights, aweights),
 }
 
-fn cov_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    correction: i64,
-    fweights: Option<&Tensor>,
-    aweights: Option<&Tensor>,
-) -> Result<Tensor> {
-    native::linalg::cov_corrcoef::cov(self_, correction, fweights, aweights)
-}
-
-fn cov_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cov", given, 4)?;
-    cov(arguments.tensor()?, arguments.int()?, arguments.optional_tensor()?, arguments.optional_tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `corrcoef`.
-pub type CorrcoefFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `corrcoef`.
-pub static CORRCOEF: Operator<CorrcoefFn> = Operator::new(
-    "corrcoef",
-    "corrcoef(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, corrcoef_composite as CorrcoefFn),
-        observed!(CORRCOEF: CorrcoefFn, [self_], self_),
-        boxing!(CORRCOEF: CorrcoefFn, self_),
-    ],
-    corrcoef_boxed,
-);
-
-/// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1.
-///
-/// `corrcoef(Tensor self) -> Tensor`
-#[inline]
-pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = CORRCOEF.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn corrcoef_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::linalg::cov_corrcoef::corrcoef(self_)
-}
-
-fn corrcoef_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("corrcoef", given, 1)?;
-    corrcoef(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1.
+    CORRCOEF: "corrcoef(Tensor self) -> Tensor", corrcoef(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::cov_corrcoef::corrcoef(self_),
 }

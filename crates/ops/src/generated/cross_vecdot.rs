@@ -2,236 +2,57 @@
 
 //! The operators whose kernels are in `native::cross_vecdot`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `linalg_cross`.
-pub type LinalgCrossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `linalg_cross`.
-pub static LINALG_CROSS: Operator<LinalgCrossFn> = Operator::new(
-    "linalg_cross",
-    "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_cross_composite as LinalgCrossFn),
-        observed!(LINALG_CROSS: LinalgCrossFn, [self_, other], self_, other, dim),
-        boxing!(LINALG_CROSS: LinalgCrossFn, self_, other, dim),
-    ],
-    linalg_cross_boxed,
-);
-
-/// The cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically.
-///
-/// `linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor`
-#[inline]
-pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_CROSS.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, dim)
+operator! {
+    /// The cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically.
+    LINALG_CROSS: "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", linalg_cross(self_: &Tensor,
+        other: &Tensor, dim: i64) -> Tensor, by [self_, other];
+    CompositeImplicitAutograd => native::linalg::cross_vecdot::linalg_cross(self_, other, dim),
 }
 
-fn linalg_cross_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
-    native::linalg::cross_vecdot::linalg_cross(self_, other, dim)
+operator! {
+    /// The cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically.
+    LINALG_CROSS_OUT: "linalg_cross.out(Tensor self, Tensor other, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)",
+        linalg_cross_out(self_: &Tensor, other: &Tensor, dim: i64, out: &Tensor) -> (), by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::cross_vecdot::linalg_cross(self_, other, dim)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn linalg_cross_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_cross", given, 3)?;
-    linalg_cross(arguments.tensor()?, arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// `linalg_cross` along `dim`, or along the first dimension of size 3.
+    CROSS: "cross(Tensor self, Tensor other, int? dim=None) -> Tensor", cross(self_: &Tensor, other: &Tensor,
+        dim: Option<i64>) -> Tensor, by [self_, other];
+    CompositeImplicitAutograd => native::linalg::cross_vecdot::cross(self_, other, dim),
 }
 
-/// A kernel of `linalg_cross.out`.
-pub type LinalgCrossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `linalg_cross.out`.
-pub static LINALG_CROSS_OUT: Operator<LinalgCrossOutFn> = Operator::new(
-    "linalg_cross.out",
-    "linalg_cross.out(Tensor self, Tensor other, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_cross_out_composite as LinalgCrossOutFn),
-        observed!(LINALG_CROSS_OUT: LinalgCrossOutFn, [self_, other, out], self_, other, dim, out),
-        boxing!(LINALG_CROSS_OUT: LinalgCrossOutFn, self_, other, dim, out),
-    ],
-    linalg_cross_out_boxed,
-);
-
-/// The cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically.
-///
-/// `linalg_cross.out(Tensor self, Tensor other, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linalg_cross_out(self_: &Tensor, other: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LINALG_CROSS_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, dim, out)
+operator! {
+    /// `linalg_cross` along `dim`, or along the first dimension of size 3.
+    CROSS_OUT: "cross.out(Tensor self, Tensor other, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
+        cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &Tensor) -> (), by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::cross_vecdot::cross(self_, other, dim)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn linalg_cross_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    dim: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::cross_vecdot::linalg_cross(self_, other, dim)?;
-    copy_to_out(&result, out)
+operator! {
+    /// `sum(x * y)` along a dimension.
+    LINALG_VECDOT: "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", linalg_vecdot(x: &Tensor, y: &Tensor,
+        dim: i64) -> Tensor, by [x, y];
+    CompositeImplicitAutograd => native::linalg::cross_vecdot::linalg_vecdot(x, y, dim),
 }
 
-fn linalg_cross_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_cross.out", given, 4)?;
-    linalg_cross_out(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `cross`.
-pub type CrossFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>) -> Result<Tensor>;
-
-/// The operator `cross`.
-pub static CROSS: Operator<CrossFn> = Operator::new(
-    "cross",
-    "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, cross_composite as CrossFn),
-        observed!(CROSS: CrossFn, [self_, other], self_, other, dim),
-        boxing!(CROSS: CrossFn, self_, other, dim),
-    ],
-    cross_boxed,
-);
-
-/// `linalg_cross` along `dim`, or along the first dimension of size 3.
-///
-/// `cross(Tensor self, Tensor other, int? dim=None) -> Tensor`
-#[inline]
-pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    let (keys, kernel) = CROSS.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, dim)
-}
-
-fn cross_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    dim: Option<i64>,
-) -> Result<Tensor> {
-    native::linalg::cross_vecdot::cross(self_, other, dim)
-}
-
-fn cross_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cross", given, 3)?;
-    cross(arguments.tensor()?, arguments.tensor()?, arguments.optional_int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cross.out`.
-pub type CrossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, &Tensor) -> Result<()>;
-
-/// The operator `cross.out`.
-pub static CROSS_OUT: Operator<CrossOutFn> = Operator::new(
-    "cross.out",
-    "cross.out(Tensor self, Tensor other, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, cross_out_composite as CrossOutFn),
-        observed!(CROSS_OUT: CrossOutFn, [self_, other, out], self_, other, dim, out),
-        boxing!(CROSS_OUT: CrossOutFn, self_, other, dim, out),
-    ],
-    cross_out_boxed,
-);
-
-/// `linalg_cross` along `dim`, or along the first dimension of size 3.
-///
-/// `cross.out(Tensor self, Tensor other, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CROSS_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, dim, out)
-}
-
-fn cross_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    dim: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::cross_vecdot::cross(self_, other, dim)?;
-    copy_to_out(&result, out)
-}
-
-fn cross_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cross.out", given, 4)?;
-    cross_out(arguments.tensor()?, arguments.tensor()?, arguments.optional_int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_vecdot`.
-pub type LinalgVecdotFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `linalg_vecdot`.
-pub static LINALG_VECDOT: Operator<LinalgVecdotFn> = Operator::new(
-    "linalg_vecdot",
-    "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vecdot_composite as LinalgVecdotFn),
-        observed!(LINALG_VECDOT: LinalgVecdotFn, [x, y], x, y, dim),
-        boxing!(LINALG_VECDOT: LinalgVecdotFn, x, y, dim),
-    ],
-    linalg_vecdot_boxed,
-);
-
-/// `sum(x * y)` along a dimension.
-///
-/// `linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor`
-#[inline]
-pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_VECDOT.select(x.key_set() | y.key_set())?;
-    kernel(keys, x, y, dim)
-}
-
-fn linalg_vecdot_composite(_keys: DispatchKeySet, x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
-    native::linalg::cross_vecdot::linalg_vecdot(x, y, dim)
-}
-
-fn linalg_vecdot_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_vecdot", given, 3)?;
-    linalg_vecdot(arguments.tensor()?, arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_vecdot.out`.
-pub type LinalgVecdotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `linalg_vecdot.out`.
-pub static LINALG_VECDOT_OUT: Operator<LinalgVecdotOutFn> = Operator::new(
-    "linalg_vecdot.out",
-    "linalg_vecdot.out(Tensor x, Tensor y, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vecdot_out_composite as LinalgVecdotOutFn),
-        observed!(LINALG_VECDOT_OUT: LinalgVecdotOutFn, [x, y, out], x, y, dim, out),
-        boxing!(LINALG_VECDOT_OUT: LinalgVecdotOutFn, x, y, dim, out),
-    ],
-    linalg_vecdot_out_boxed,
-);
-
-/// `sum(x * y)` along a dimension.
-///
-/// `linalg_vecdot.out(Tensor x, Tensor y, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linalg_vecdot_out(x: &Tensor, y: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LINALG_VECDOT_OUT.select(x.key_set() | y.key_set() | out.key_set())?;
-    kernel(keys, x, y, dim, out)
-}
-
-fn linalg_vecdot_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    y: &Tensor,
-    dim: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::cross_vecdot::linalg_vecdot(x, y, dim)?;
-    copy_to_out(&result, out)
-}
-
-fn linalg_vecdot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_vecdot.out", given, 4)?;
-    linalg_vecdot_out(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `sum(x * y)` along a dimension.
+    LINALG_VECDOT_OUT: "linalg_vecdot.out(Tensor x, Tensor y, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)",
+        linalg_vecdot_out(x: &Tensor, y: &Tensor, dim: i64, out: &Tensor) -> (), by [x, y, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::cross_vecdot::linalg_vecdot(x, y, dim)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,230 +2,97 @@
 
 //! The operators whose kernels are in `native::cummax_cummin`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `cummax`.
-pub type CummaxFn = fn(DispatchKeySet, &Tensor, i64) -> Result<(Tensor, Tensor)>;
-
-/// The operator `cummax`.
-pub static CUMMAX: Operator<CummaxFn> = Operator::new(
-    "cummax",
-    "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cummax_cpu as CummaxFn),
-        Kernel::new(DispatchKey::Meta, cummax_meta as CummaxFn),
-        observed!(CUMMAX: CummaxFn, [self_], self_, dim),
-        boxing!(CUMMAX: CummaxFn, self_, dim),
-    ],
-    cummax_boxed,
-);
-
-/// The maximum up to each element of a dimension, and its last index.
-///
-/// `cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = CUMMAX.select(self_.key_set())?;
-    kernel(keys, self_, dim)
+operator! {
+    /// The maximum up to each element of a dimension, and its last index.
+    CUMMAX: "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", cummax(self_: &Tensor,
+        dim: i64) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim);
+        }
+        let (spec0, spec1) = native::reduce::cummax_cummin::cummax_meta(self_, dim)?;
+        let out0 = spec0.allocate("cummax")?;
+        let out1 = spec1.allocate("cummax")?;
+        native::reduce::cummax_cummin::cummax(self_, dim, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::reduce::cummax_cummin::cummax_meta(self_, dim)?;
+        Ok((spec0.allocate("cummax")?, spec1.allocate("cummax")?))
+    },
 }
 
-fn cummax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return cummax_cpu(_keys, &self_.snapshot(), dim);
-    }
-    let (spec0, spec1) = native::reduce::cummax_cummin::cummax_meta(self_, dim)?;
-    let out0 = spec0.allocate("cummax")?;
-    let out1 = spec1.allocate("cummax")?;
-    native::reduce::cummax_cummin::cummax(self_, dim, &out0, &out1)?;
-    Ok((out0, out1))
+operator! {
+    /// The maximum up to each element of a dimension, and its last index.
+    CUMMAX_OUT: "cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        cummax_out(self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> (), by [self_, values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, values, indices);
+        }
+        let (spec0, spec1) = native::reduce::cummax_cummin::cummax_meta(self_, dim)?;
+        let target0 = spec0.for_out("cummax.out", values, &[self_])?;
+        let target1 = spec1.for_out("cummax.out", indices, &[self_])?;
+        native::reduce::cummax_cummin::cummax(self_, dim, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("cummax.out", &[self_, values, indices])?;
+        let (spec0, spec1) = native::reduce::cummax_cummin::cummax_meta(self_, dim)?;
+        let target0 = spec0.for_out("cummax.out", values, &[self_])?;
+        let target1 = spec1.for_out("cummax.out", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
 }
 
-fn cummax_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::reduce::cummax_cummin::cummax_meta(self_, dim)?;
-    Ok((spec0.allocate("cummax")?, spec1.allocate("cummax")?))
+operator! {
+    /// The minimum up to each element of a dimension, and its last index.
+    CUMMIN: "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", cummin(self_: &Tensor,
+        dim: i64) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim);
+        }
+        let (spec0, spec1) = native::reduce::cummax_cummin::cummin_meta(self_, dim)?;
+        let out0 = spec0.allocate("cummin")?;
+        let out1 = spec1.allocate("cummin")?;
+        native::reduce::cummax_cummin::cummin(self_, dim, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::reduce::cummax_cummin::cummin_meta(self_, dim)?;
+        Ok((spec0.allocate("cummin")?, spec1.allocate("cummin")?))
+    },
 }
 
-fn cummax_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cummax", given, 2)?;
-    cummax(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cummax.out`.
-pub type CummaxOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `cummax.out`.
-pub static CUMMAX_OUT: Operator<CummaxOutFn> = Operator::new(
-    "cummax.out",
-    "cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cummax_out_cpu as CummaxOutFn),
-        Kernel::new(DispatchKey::Meta, cummax_out_meta as CummaxOutFn),
-        observed!(CUMMAX_OUT: CummaxOutFn, [self_, values, indices], self_, dim, values, indices),
-        boxing!(CUMMAX_OUT: CummaxOutFn, self_, dim, values, indices),
-    ],
-    cummax_out_boxed,
-);
-
-/// The maximum up to each element of a dimension, and its last index.
-///
-/// `cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn cummax_out(self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
-    let (keys, kernel) = CUMMAX_OUT.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, dim, values, indices)
-}
-
-fn cummax_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return cummax_out_cpu(_keys, &self_.snapshot(), dim, values, indices);
-    }
-    let (spec0, spec1) = native::reduce::cummax_cummin::cummax_meta(self_, dim)?;
-    let target0 = spec0.for_out("cummax.out", values, &[self_])?;
-    let target1 = spec1.for_out("cummax.out", indices, &[self_])?;
-    native::reduce::cummax_cummin::cummax(self_, dim, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn cummax_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("cummax.out", &[self_, values, indices])?;
-    let (spec0, spec1) = native::reduce::cummax_cummin::cummax_meta(self_, dim)?;
-    let target0 = spec0.for_out("cummax.out", values, &[self_])?;
-    let target1 = spec1.for_out("cummax.out", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn cummax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cummax.out", given, 4)?;
-    cummax_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `cummin`.
-pub type CumminFn = fn(DispatchKeySet, &Tensor, i64) -> Result<(Tensor, Tensor)>;
-
-/// The operator `cummin`.
-pub static CUMMIN: Operator<CumminFn> = Operator::new(
-    "cummin",
-    "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cummin_cpu as CumminFn),
-        Kernel::new(DispatchKey::Meta, cummin_meta as CumminFn),
-        observed!(CUMMIN: CumminFn, [self_], self_, dim),
-        boxing!(CUMMIN: CumminFn, self_, dim),
-    ],
-    cummin_boxed,
-);
-
-/// The minimum up to each element of a dimension, and its last index.
-///
-/// `cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = CUMMIN.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn cummin_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return cummin_cpu(_keys, &self_.snapshot(), dim);
-    }
-    let (spec0, spec1) = native::reduce::cummax_cummin::cummin_meta(self_, dim)?;
-    let out0 = spec0.allocate("cummin")?;
-    let out1 = spec1.allocate("cummin")?;
-    native::reduce::cummax_cummin::cummin(self_, dim, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn cummin_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::reduce::cummax_cummin::cummin_meta(self_, dim)?;
-    Ok((spec0.allocate("cummin")?, spec1.allocate("cummin")?))
-}
-
-fn cummin_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cummin", given, 2)?;
-    cummin(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cummin.out`.
-pub type CumminOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `cummin.out`.
-pub static CUMMIN_OUT: Operator<CumminOutFn> = Operator::new(
-    "cummin.out",
-    "cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cummin_out_cpu as CumminOutFn),
-        Kernel::new(DispatchKey::Meta, cummin_out_meta as CumminOutFn),
-        observed!(CUMMIN_OUT: CumminOutFn, [self_, values, indices], self_, dim, values, indices),
-        boxing!(CUMMIN_OUT: CumminOutFn, self_, dim, values, indices),
-    ],
-    cummin_out_boxed,
-);
-
-/// The minimum up to each element of a dimension, and its last index.
-///
-/// `cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn cummin_out(self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
-    let (keys, kernel) = CUMMIN_OUT.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, dim, values, indices)
-}
-
-fn cummin_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return cummin_out_cpu(_keys, &self_.snapshot(), dim, values, indices);
-    }
-    let (spec0, spec1) = native::reduce::cummax_cummin::cummin_meta(self_, dim)?;
-    let target0 = spec0.for_out("cummin.out", values, &[self_])?;
-    let target1 = spec1.for_out("cummin.out", indices, &[self_])?;
-    native::reduce::cummax_cummin::cummin(self_, dim, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn cummin_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("cummin.out", &[self_, values, indices])?;
-    let (spec0, spec1) = native::reduce::cummax_cummin::cummin_meta(self_, dim)?;
-    let target0 = spec0.for_out("cummin.out", values, &[self_])?;
-    let target1 = spec1.for_out("cummin.out", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn cummin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cummin.out", given, 4)?;
-    cummin_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The minimum up to each element of a dimension, and its last index.
+    CUMMIN_OUT: "cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        cummin_out(self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> (), by [self_, values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, values, indices);
+        }
+        let (spec0, spec1) = native::reduce::cummax_cummin::cummin_meta(self_, dim)?;
+        let target0 = spec0.for_out("cummin.out", values, &[self_])?;
+        let target1 = spec1.for_out("cummin.out", indices, &[self_])?;
+        native::reduce::cummax_cummin::cummin(self_, dim, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("cummin.out", &[self_, values, indices])?;
+        let (spec0, spec1) = native::reduce::cummax_cummin::cummin_meta(self_, dim)?;
+        let target0 = spec0.for_out("cummin.out", values, &[self_])?;
+        let target1 = spec1.for_out("cummin.out", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
 }

@@ -2,471 +2,187 @@
 
 //! The operators whose kernels are in `native::cumsum_cumprod`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::ScalarType;
 
-/// A kernel of `cumsum`.
-pub type CumsumFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `cumsum`.
-pub static CUMSUM: Operator<CumsumFn> = Operator::new(
-    "cumsum",
-    "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, cumsum_cpu as CumsumFn),
-        Kernel::new(DispatchKey::Meta, cumsum_meta as CumsumFn),
-        observed!(CUMSUM: CumsumFn, [self_], self_, dim, dtype),
-        boxing!(CUMSUM: CumsumFn, self_, dim, dtype),
-    ],
-    cumsum_boxed,
-);
-
-/// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
-///
-/// `cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let (keys, kernel) = CUMSUM.select(self_.key_set())?;
-    kernel(keys, self_, dim, dtype)
+operator! {
+    /// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
+    CUMSUM: "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumsum(self_: &Tensor, dim: i64,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, dtype);
+        }
+        let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
+        let out = spec.allocate("cumsum")?;
+        native::reduce::cumsum_cumprod::cumsum(self_, dim, dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
+        spec.allocate("cumsum")
+    },
 }
 
-fn cumsum_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    if self_.was_resized() {
-        return cumsum_cpu(_keys, &self_.snapshot(), dim, dtype);
-    }
-    let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
-    let out = spec.allocate("cumsum")?;
-    native::reduce::cumsum_cumprod::cumsum(self_, dim, dtype, &out)?;
-    Ok(out)
+operator! {
+    /// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
+    CUMSUM_: "cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)", cumsum_(self_: &Tensor,
+        dim: i64, dtype: Option<ScalarType>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, dtype);
+        }
+        let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
+        let target = spec.for_in_place("cumsum_", self_, &[self_])?;
+        native::reduce::cumsum_cumprod::cumsum(self_, dim, dtype, target.tensor())?;
+        target.finish(self_)
+    },
+    Meta => {
+        let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
+        let target = spec.for_in_place("cumsum_", self_, &[self_])?;
+        target.finish(self_)
+    },
 }
 
-fn cumsum_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
-    spec.allocate("cumsum")
+operator! {
+    /// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
+    CUMSUM_OUT: "cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        cumsum_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, dtype, out);
+        }
+        let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
+        let target = spec.for_out("cumsum.out", out, &[self_])?;
+        native::reduce::cumsum_cumprod::cumsum(self_, dim, dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("cumsum.out", &[self_, out])?;
+        let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
+        let target = spec.for_out("cumsum.out", out, &[self_])?;
+        target.finish(out)
+    },
 }
 
-fn cumsum_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumsum", given, 3)?;
-    cumsum(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
+    CUMPROD: "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumprod(self_: &Tensor, dim: i64,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, dtype);
+        }
+        let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
+        let out = spec.allocate("cumprod")?;
+        native::reduce::cumsum_cumprod::cumprod(self_, dim, dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
+        spec.allocate("cumprod")
+    },
 }
 
-/// A kernel of `cumsum_`.
-pub type CumsumInPlaceFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) -> Result<()>;
-
-/// The operator `cumsum_`.
-pub static CUMSUM_: Operator<CumsumInPlaceFn> = Operator::new(
-    "cumsum_",
-    "cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cumsum__cpu as CumsumInPlaceFn),
-        Kernel::new(DispatchKey::Meta, cumsum__meta as CumsumInPlaceFn),
-        observed!(CUMSUM_: CumsumInPlaceFn, [self_], self_, dim, dtype),
-        boxing!(CUMSUM_: CumsumInPlaceFn, self_, dim, dtype),
-    ],
-    cumsum__boxed,
-);
-
-/// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
-///
-/// `cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
-#[inline]
-pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    let (keys, kernel) = CUMSUM_.select(self_.key_set())?;
-    kernel(keys, self_, dim, dtype)
+operator! {
+    /// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
+    CUMPROD_: "cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)", cumprod_(self_: &Tensor,
+        dim: i64, dtype: Option<ScalarType>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, dtype);
+        }
+        let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
+        let target = spec.for_in_place("cumprod_", self_, &[self_])?;
+        native::reduce::cumsum_cumprod::cumprod(self_, dim, dtype, target.tensor())?;
+        target.finish(self_)
+    },
+    Meta => {
+        let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
+        let target = spec.for_in_place("cumprod_", self_, &[self_])?;
+        target.finish(self_)
+    },
 }
 
-fn cumsum__cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    if self_.was_resized() {
-        return cumsum__cpu(_keys, &self_.snapshot(), dim, dtype);
-    }
-    let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
-    let target = spec.for_in_place("cumsum_", self_, &[self_])?;
-    native::reduce::cumsum_cumprod::cumsum(self_, dim, dtype, target.tensor())?;
-    target.finish(self_)
+operator! {
+    /// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
+    CUMPROD_OUT: "cumprod.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        cumprod_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, dtype, out);
+        }
+        let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
+        let target = spec.for_out("cumprod.out", out, &[self_])?;
+        native::reduce::cumsum_cumprod::cumprod(self_, dim, dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("cumprod.out", &[self_, out])?;
+        let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
+        let target = spec.for_out("cumprod.out", out, &[self_])?;
+        target.finish(out)
+    },
 }
 
-fn cumsum__meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
-    let target = spec.for_in_place("cumsum_", self_, &[self_])?;
-    target.finish(self_)
+operator! {
+    /// `y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`.
+    _LINEAR_RECURRENCE: "_linear_recurrence(Tensor factor, Tensor input, int dim, bool reverse) -> Tensor",
+        _linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Tensor, by [factor, input];
+    Cpu => {
+        if factor.was_resized() || input.was_resized() {
+            return kernel(&factor.snapshot(), &input.snapshot(), dim, reverse);
+        }
+        native::reduce::cumsum_cumprod::linear_recurrence(factor, input, dim, reverse)
+    },
+    Meta => {
+        if factor.was_resized() || input.was_resized() {
+            return kernel(&factor.snapshot(), &input.snapshot(), dim, reverse);
+        }
+        ensure_same_device("_linear_recurrence", &[factor, input])?;
+        native::reduce::cumsum_cumprod::linear_recurrence(factor, input, dim, reverse)
+    },
 }
 
-fn cumsum__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumsum_", given, 3)?;
-    cumsum_(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `log(cumsum(exp(self)))` along a dimension, without overflow.
+    LOGCUMSUMEXP: "logcumsumexp(Tensor self, int dim) -> Tensor", logcumsumexp(self_: &Tensor, dim: i64) -> Tensor,
+        by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim);
+        }
+        let spec = native::reduce::cumsum_cumprod::logcumsumexp_meta(self_, dim)?;
+        let out = spec.allocate("logcumsumexp")?;
+        native::reduce::cumsum_cumprod::logcumsumexp(self_, dim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::cumsum_cumprod::logcumsumexp_meta(self_, dim)?;
+        spec.allocate("logcumsumexp")
+    },
 }
 
-/// A kernel of `cumsum.out`.
-pub type CumsumOutFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `cumsum.out`.
-pub static CUMSUM_OUT: Operator<CumsumOutFn> = Operator::new(
-    "cumsum.out",
-    "cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cumsum_out_cpu as CumsumOutFn),
-        Kernel::new(DispatchKey::Meta, cumsum_out_meta as CumsumOutFn),
-        observed!(CUMSUM_OUT: CumsumOutFn, [self_, out], self_, dim, dtype, out),
-        boxing!(CUMSUM_OUT: CumsumOutFn, self_, dim, dtype, out),
-    ],
-    cumsum_out_boxed,
-);
-
-/// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
-///
-/// `cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CUMSUM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, dtype, out)
-}
-
-fn cumsum_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return cumsum_out_cpu(_keys, &self_.snapshot(), dim, dtype, out);
-    }
-    let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
-    let target = spec.for_out("cumsum.out", out, &[self_])?;
-    native::reduce::cumsum_cumprod::cumsum(self_, dim, dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn cumsum_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("cumsum.out", &[self_, out])?;
-    let spec = native::reduce::cumsum_cumprod::cumsum_meta(self_, dim, dtype)?;
-    let target = spec.for_out("cumsum.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn cumsum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumsum.out", given, 4)?;
-    cumsum_out(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `cumprod`.
-pub type CumprodFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `cumprod`.
-pub static CUMPROD: Operator<CumprodFn> = Operator::new(
-    "cumprod",
-    "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, cumprod_cpu as CumprodFn),
-        Kernel::new(DispatchKey::Meta, cumprod_meta as CumprodFn),
-        observed!(CUMPROD: CumprodFn, [self_], self_, dim, dtype),
-        boxing!(CUMPROD: CumprodFn, self_, dim, dtype),
-    ],
-    cumprod_boxed,
-);
-
-/// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
-///
-/// `cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let (keys, kernel) = CUMPROD.select(self_.key_set())?;
-    kernel(keys, self_, dim, dtype)
-}
-
-fn cumprod_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    if self_.was_resized() {
-        return cumprod_cpu(_keys, &self_.snapshot(), dim, dtype);
-    }
-    let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
-    let out = spec.allocate("cumprod")?;
-    native::reduce::cumsum_cumprod::cumprod(self_, dim, dtype, &out)?;
-    Ok(out)
-}
-
-fn cumprod_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
-    spec.allocate("cumprod")
-}
-
-fn cumprod_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumprod", given, 3)?;
-    cumprod(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `cumprod_`.
-pub type CumprodInPlaceFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) -> Result<()>;
-
-/// The operator `cumprod_`.
-pub static CUMPROD_: Operator<CumprodInPlaceFn> = Operator::new(
-    "cumprod_",
-    "cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cumprod__cpu as CumprodInPlaceFn),
-        Kernel::new(DispatchKey::Meta, cumprod__meta as CumprodInPlaceFn),
-        observed!(CUMPROD_: CumprodInPlaceFn, [self_], self_, dim, dtype),
-        boxing!(CUMPROD_: CumprodInPlaceFn, self_, dim, dtype),
-    ],
-    cumprod__boxed,
-);
-
-/// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
-///
-/// `cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
-#[inline]
-pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    let (keys, kernel) = CUMPROD_.select(self_.key_set())?;
-    kernel(keys, self_, dim, dtype)
-}
-
-fn cumprod__cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    if self_.was_resized() {
-        return cumprod__cpu(_keys, &self_.snapshot(), dim, dtype);
-    }
-    let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
-    let target = spec.for_in_place("cumprod_", self_, &[self_])?;
-    native::reduce::cumsum_cumprod::cumprod(self_, dim, dtype, target.tensor())?;
-    target.finish(self_)
-}
-
-fn cumprod__meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
-    let target = spec.for_in_place("cumprod_", self_, &[self_])?;
-    target.finish(self_)
-}
-
-fn cumprod__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumprod_", given, 3)?;
-    cumprod_(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `cumprod.out`.
-pub type CumprodOutFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `cumprod.out`.
-pub static CUMPROD_OUT: Operator<CumprodOutFn> = Operator::new(
-    "cumprod.out",
-    "cumprod.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cumprod_out_cpu as CumprodOutFn),
-        Kernel::new(DispatchKey::Meta, cumprod_out_meta as CumprodOutFn),
-        observed!(CUMPROD_OUT: CumprodOutFn, [self_, out], self_, dim, dtype, out),
-        boxing!(CUMPROD_OUT: CumprodOutFn, self_, dim, dtype, out),
-    ],
-    cumprod_out_boxed,
-);
-
-/// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
-///
-/// `cumprod.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CUMPROD_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, dtype, out)
-}
-
-fn cumprod_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return cumprod_out_cpu(_keys, &self_.snapshot(), dim, dtype, out);
-    }
-    let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
-    let target = spec.for_out("cumprod.out", out, &[self_])?;
-    native::reduce::cumsum_cumprod::cumprod(self_, dim, dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn cumprod_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("cumprod.out", &[self_, out])?;
-    let spec = native::reduce::cumsum_cumprod::cumprod_meta(self_, dim, dtype)?;
-    let target = spec.for_out("cumprod.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn cumprod_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumprod.out", given, 4)?;
-    cumprod_out(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_linear_recurrence`.
-pub type _LinearRecurrenceFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, bool) -> Result<Tensor>;
-
-/// The operator `_linear_recurrence`.
-pub static _LINEAR_RECURRENCE: Operator<_LinearRecurrenceFn> = Operator::new(
-    "_linear_recurrence",
-    "_linear_recurrence(Tensor factor, Tensor input, int dim, bool reverse) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _linear_recurrence_cpu as _LinearRecurrenceFn),
-        Kernel::new(DispatchKey::Meta, _linear_recurrence_meta as _LinearRecurrenceFn),
-        observed!(_LINEAR_RECURRENCE: _LinearRecurrenceFn, [factor, input], factor, input, dim, reverse),
-        boxing!(_LINEAR_RECURRENCE: _LinearRecurrenceFn, factor, input, dim, reverse),
-    ],
-    _linear_recurrence_boxed,
-);
-
-/// `y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`.
-///
-/// `_linear_recurrence(Tensor factor, Tensor input, int dim, bool reverse) -> Tensor`
-#[inline]
-pub fn _linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Result<Tensor> {
-    let (keys, kernel) = _LINEAR_RECURRENCE.select(factor.key_set() | input.key_set())?;
-    kernel(keys, factor, input, dim, reverse)
-}
-
-fn _linear_recurrence_cpu(
-    _keys: DispatchKeySet,
-    factor: &Tensor,
-    input: &Tensor,
-    dim: i64,
-    reverse: bool,
-) -> Result<Tensor> {
-    if factor.was_resized() || input.was_resized() {
-        return _linear_recurrence_cpu(_keys, &factor.snapshot(), &input.snapshot(), dim, reverse);
-    }
-    native::reduce::cumsum_cumprod::linear_recurrence(factor, input, dim, reverse)
-}
-
-fn _linear_recurrence_meta(
-    _keys: DispatchKeySet,
-    factor: &Tensor,
-    input: &Tensor,
-    dim: i64,
-    reverse: bool,
-) -> Result<Tensor> {
-    if factor.was_resized() || input.was_resized() {
-        return _linear_recurrence_meta(_keys, &factor.snapshot(), &input.snapshot(), dim, reverse);
-    }
-    ensure_same_device("_linear_recurrence", &[factor, input])?;
-    native::reduce::cumsum_cumprod::linear_recurrence(factor, input, dim, reverse)
-}
-
-fn _linear_recurrence_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_linear_recurrence", given, 4)?;
-    _linear_recurrence(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `logcumsumexp`.
-pub type LogcumsumexpFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `logcumsumexp`.
-pub static LOGCUMSUMEXP: Operator<LogcumsumexpFn> = Operator::new(
-    "logcumsumexp",
-    "logcumsumexp(Tensor self, int dim) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, logcumsumexp_cpu as LogcumsumexpFn),
-        Kernel::new(DispatchKey::Meta, logcumsumexp_meta as LogcumsumexpFn),
-        observed!(LOGCUMSUMEXP: LogcumsumexpFn, [self_], self_, dim),
-        boxing!(LOGCUMSUMEXP: LogcumsumexpFn, self_, dim),
-    ],
-    logcumsumexp_boxed,
-);
-
-/// `log(cumsum(exp(self)))` along a dimension, without overflow.
-///
-/// `logcumsumexp(Tensor self, int dim) -> Tensor`
-#[inline]
-pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = LOGCUMSUMEXP.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn logcumsumexp_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    if self_.was_resized() {
-        return logcumsumexp_cpu(_keys, &self_.snapshot(), dim);
-    }
-    let spec = native::reduce::cumsum_cumprod::logcumsumexp_meta(self_, dim)?;
-    let out = spec.allocate("logcumsumexp")?;
-    native::reduce::cumsum_cumprod::logcumsumexp(self_, dim, &out)?;
-    Ok(out)
-}
-
-fn logcumsumexp_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let spec = native::reduce::cumsum_cumprod::logcumsumexp_meta(self_, dim)?;
-    spec.allocate("logcumsumexp")
-}
-
-fn logcumsumexp_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logcumsumexp", given, 2)?;
-    logcumsumexp(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logcumsumexp.out`.
-pub type LogcumsumexpOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `logcumsumexp.out`.
-pub static LOGCUMSUMEXP_OUT: Operator<LogcumsumexpOutFn> = Operator::new(
-    "logcumsumexp.out",
-    "logcumsumexp.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logcumsumexp_out_cpu as LogcumsumexpOutFn),
-        Kernel::new(DispatchKey::Meta, logcumsumexp_out_meta as LogcumsumexpOutFn),
-        observed!(LOGCUMSUMEXP_OUT: LogcumsumexpOutFn, [self_, out], self_, dim, out),
-        boxing!(LOGCUMSUMEXP_OUT: LogcumsumexpOutFn, self_, dim, out),
-    ],
-    logcumsumexp_out_boxed,
-);
-
-/// `log(cumsum(exp(self)))` along a dimension, without overflow.
-///
-/// `logcumsumexp.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGCUMSUMEXP_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, out)
-}
-
-fn logcumsumexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return logcumsumexp_out_cpu(_keys, &self_.snapshot(), dim, out);
-    }
-    let spec = native::reduce::cumsum_cumprod::logcumsumexp_meta(self_, dim)?;
-    let target = spec.for_out("logcumsumexp.out", out, &[self_])?;
-    native::reduce::cumsum_cumprod::logcumsumexp(self_, dim, target.tensor())?;
-    target.finish(out)
-}
-
-fn logcumsumexp_out_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    ensure_same_device("logcumsumexp.out", &[self_, out])?;
-    let spec = native::reduce::cumsum_cumprod::logcumsumexp_meta(self_, dim)?;
-    let target = spec.for_out("logcumsumexp.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn logcumsumexp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logcumsumexp.out", given, 3)?;
-    logcumsumexp_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `log(cumsum(exp(self)))` along a dimension, without overflow.
+    LOGCUMSUMEXP_OUT: "logcumsumexp.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
+        logcumsumexp_out(self_: &Tensor, dim: i64, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, out);
+        }
+        let spec = native::reduce::cumsum_cumprod::logcumsumexp_meta(self_, dim)?;
+        let target = spec.for_out("logcumsumexp.out", out, &[self_])?;
+        native::reduce::cumsum_cumprod::logcumsumexp(self_, dim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("logcumsumexp.out", &[self_, out])?;
+        let spec = native::reduce::cumsum_cumprod::logcumsumexp_meta(self_, dim)?;
+        let target = spec.for_out("logcumsumexp.out", out, &[self_])?;
+        target.finish(out)
+    },
 }

@@ -2,109 +2,29 @@
 
 //! The operators whose kernels are in `native::diag`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `diag`.
-pub type DiagFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `diag`.
-pub static DIAG: Operator<DiagFn> = Operator::new(
-    "diag",
-    "diag(Tensor self, int diagonal=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, diag_composite as DiagFn),
-        observed!(DIAG: DiagFn, [self_], self_, diagonal),
-        boxing!(DIAG: DiagFn, self_, diagonal),
-    ],
-    diag_boxed,
-);
-
-/// The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
-///
-/// `diag(Tensor self, int diagonal=0) -> Tensor`
-#[inline]
-pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let (keys, kernel) = DIAG.select(self_.key_set())?;
-    kernel(keys, self_, diagonal)
+operator! {
+    /// The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
+    DIAG: "diag(Tensor self, int diagonal=0) -> Tensor", diag(self_: &Tensor, diagonal: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::factory::diag::diag(self_, diagonal),
 }
 
-fn diag_composite(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    native::factory::diag::diag(self_, diagonal)
+operator! {
+    /// The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
+    DIAG_OUT: "diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)", diag_out(self_: &Tensor,
+        diagonal: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::factory::diag::diag(self_, diagonal)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn diag_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diag", given, 2)?;
-    diag(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `diag.out`.
-pub type DiagOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `diag.out`.
-pub static DIAG_OUT: Operator<DiagOutFn> = Operator::new(
-    "diag.out",
-    "diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, diag_out_composite as DiagOutFn),
-        observed!(DIAG_OUT: DiagOutFn, [self_, out], self_, diagonal, out),
-        boxing!(DIAG_OUT: DiagOutFn, self_, diagonal, out),
-    ],
-    diag_out_boxed,
-);
-
-/// The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
-///
-/// `diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn diag_out(self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIAG_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, diagonal, out)
-}
-
-fn diag_out_composite(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    let result = native::factory::diag::diag(self_, diagonal)?;
-    copy_to_out(&result, out)
-}
-
-fn diag_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diag.out", given, 3)?;
-    diag_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `diagflat`.
-pub type DiagflatFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `diagflat`.
-pub static DIAGFLAT: Operator<DiagflatFn> = Operator::new(
-    "diagflat",
-    "diagflat(Tensor self, int offset=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, diagflat_composite as DiagflatFn),
-        observed!(DIAGFLAT: DiagflatFn, [self_], self_, offset),
-        boxing!(DIAGFLAT: DiagflatFn, self_, offset),
-    ],
-    diagflat_boxed,
-);
-
-/// The matrix with all elements of `self` on a diagonal.
-///
-/// `diagflat(Tensor self, int offset=0) -> Tensor`
-#[inline]
-pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
-    let (keys, kernel) = DIAGFLAT.select(self_.key_set())?;
-    kernel(keys, self_, offset)
-}
-
-fn diagflat_composite(_keys: DispatchKeySet, self_: &Tensor, offset: i64) -> Result<Tensor> {
-    native::factory::diag::diagflat(self_, offset)
-}
-
-fn diagflat_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diagflat", given, 2)?;
-    diagflat(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// The matrix with all elements of `self` on a diagonal.
+    DIAGFLAT: "diagflat(Tensor self, int offset=0) -> Tensor", diagflat(self_: &Tensor, offset: i64) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::factory::diag::diagflat(self_, offset),
 }

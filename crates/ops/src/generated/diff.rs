@@ -2,121 +2,25 @@
 
 //! The operators whose kernels are in `native::diff`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::convert_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `diff`.
-pub type DiffFn = fn(DispatchKeySet, &Tensor, i64, i64, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
-
-/// The operator `diff`.
-pub static DIFF: Operator<DiffFn> = Operator::new(
-    "diff",
-    "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, diff_composite as DiffFn),
-        observed!(DIFF: DiffFn, [self_, prepend, append], self_, n, dim, prepend, append),
-        boxing!(DIFF: DiffFn, self_, n, dim, prepend, append),
-    ],
-    diff_boxed,
-);
-
-/// `self[k + 1] - self[k]` along a dimension, `n` times.
-///
-/// `diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor`
-#[inline]
-pub fn diff(
-    self_: &Tensor,
-    n: i64,
-    dim: i64,
-    prepend: Option<&Tensor>,
-    append: Option<&Tensor>,
-) -> Result<Tensor> {
-    let (keys, kernel) = DIFF.select(self_.key_set() | prepend.key_set() | append.key_set())?;
-    kernel(keys, self_, n, dim, prepend, append)
+operator! {
+    /// `self[k + 1] - self[k]` along a dimension, `n` times.
+    DIFF: "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+        diff(self_: &Tensor, n: i64, dim: i64, prepend: Option<&Tensor>, append: Option<&Tensor>) -> Tensor,
+        by [self_, prepend, append];
+    CompositeImplicitAutograd => native::reduce::diff::diff(self_, n, dim, prepend, append),
 }
 
-fn diff_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    n: i64,
-    dim: i64,
-    prepend: Option<&Tensor>,
-    append: Option<&Tensor>,
-) -> Result<Tensor> {
-    native::reduce::diff::diff(self_, n, dim, prepend, append)
-}
-
-fn diff_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diff", given, 5)?;
-    diff(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `diff.out`.
-pub type DiffOutFn =
-    fn(DispatchKeySet, &Tensor, i64, i64, Option<&Tensor>, Option<&Tensor>, &Tensor) -> Result<()>;
-
-/// The operator `diff.out`.
-pub static DIFF_OUT: Operator<DiffOutFn> = Operator::new(
-    "diff.out",
-    "diff.out(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, diff_out_composite as DiffOutFn),
-        observed!(DIFF_OUT: DiffOutFn, [self_, prepend, append, out], self_, n, dim, prepend, append, out),
-        boxing!(DIFF_OUT: DiffOutFn, self_, n, dim, prepend, append, out),
-    ],
-    diff_out_boxed,
-);
-
-/// `self[k + 1] - self[k]` along a dimension, `n` times.
-///
-/// `diff.out(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn diff_out(
-    self_: &Tensor,
-    n: i64,
-    dim: i64,
-    prepend: Option<&Tensor>,
-    append: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        DIFF_OUT.select(self_.key_set() | prepend.key_set() | append.key_set() | out.key_set())?;
-    kernel(keys, self_, n, dim, prepend, append, out)
-}
-
-fn diff_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    n: i64,
-    dim: i64,
-    prepend: Option<&Tensor>,
-    append: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::diff::diff(self_, n, dim, prepend, append)?;
-    convert_to_out(&result, out)
-}
-
-fn diff_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diff.out", given, 6)?;
-    diff_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `self[k + 1] - self[k]` along a dimension, `n` times.
+    DIFF_OUT: "diff.out(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor(a!) out) -> Tensor(a!)",
+        diff_out(self_: &Tensor, n: i64, dim: i64, prepend: Option<&Tensor>, append: Option<&Tensor>,
+        out: &Tensor) -> (), by [self_, prepend, append, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::diff::diff(self_, n, dim, prepend, append)?;
+        convert_to_out(&result, out)
+    },
 }

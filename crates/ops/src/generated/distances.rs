@@ -2,476 +2,100 @@
 
 //! The operators whose kernels are in `native::distances`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `dist`.
-pub type DistFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `dist`.
-pub static DIST: Operator<DistFn> = Operator::new(
-    "dist",
-    "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, dist_composite as DistFn),
-        observed!(DIST: DistFn, [self_, other], self_, other, p),
-        boxing!(DIST: DistFn, self_, other, p),
-    ],
-    dist_boxed,
-);
-
-/// `sum(|self - other|^p)^(1/p)`, the p-norm of a difference.
-///
-/// `dist(Tensor self, Tensor other, Scalar p=2) -> Tensor`
-#[inline]
-pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = DIST.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, p)
+operator! {
+    /// `sum(|self - other|^p)^(1/p)`, the p-norm of a difference.
+    DIST: "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", dist(self_: &Tensor, other: &Tensor,
+        p: Scalar) -> Tensor, by [self_, other];
+    CompositeImplicitAutograd => native::linalg::distances::dist(self_, other, p),
 }
 
-fn dist_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
-    native::linalg::distances::dist(self_, other, p)
+operator! {
+    /// `sum(|self - other|^p)^(1/p)`, the p-norm of a difference.
+    DIST_OUT: "dist.out(Tensor self, Tensor other, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)",
+        dist_out(self_: &Tensor, other: &Tensor, p: Scalar, out: &Tensor) -> (), by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::distances::dist(self_, other, p)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn dist_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dist", given, 3)?;
-    dist(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+operator! {
+    /// `y[i][j] = sum(|x1[i] - x2[j]|^p)^(1/p)`, the p-norms of all differences of rows.
+    CDIST: "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor", cdist(x1: &Tensor, x2: &Tensor,
+        p: f64, compute_mode: Option<i64>) -> Tensor, by [x1, x2];
+    CompositeImplicitAutograd => native::linalg::distances::cdist(x1, x2, p, compute_mode),
 }
 
-/// A kernel of `dist.out`.
-pub type DistOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `dist.out`.
-pub static DIST_OUT: Operator<DistOutFn> = Operator::new(
-    "dist.out",
-    "dist.out(Tensor self, Tensor other, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, dist_out_composite as DistOutFn),
-        observed!(DIST_OUT: DistOutFn, [self_, other, out], self_, other, p, out),
-        boxing!(DIST_OUT: DistOutFn, self_, other, p, out),
-    ],
-    dist_out_boxed,
-);
-
-/// `sum(|self - other|^p)^(1/p)`, the p-norm of a difference.
-///
-/// `dist.out(Tensor self, Tensor other, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn dist_out(self_: &Tensor, other: &Tensor, p: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIST_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, p, out)
+operator! {
+    /// Another name of `cdist`.
+    _CDIST_FORWARD: "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
+        _cdist_forward(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Tensor, by [x1, x2];
+    CompositeImplicitAutograd => native::linalg::distances::_cdist_forward(x1, x2, p, compute_mode),
 }
 
-fn dist_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    p: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::distances::dist(self_, other, p)?;
-    copy_to_out(&result, out)
+operator! {
+    /// Another name of `cdist`.
+    _CDIST_FORWARD_OUT: "_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)",
+        _cdist_forward_out(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>, out: &Tensor) -> (), by [x1,
+        x2, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::distances::_cdist_forward(x1, x2, p, compute_mode)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn dist_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dist.out", given, 4)?;
-    dist_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Another name of `pdist`.
+    _PDIST_FORWARD: "_pdist_forward(Tensor self, float p=2) -> Tensor", _pdist_forward(self_: &Tensor,
+        p: f64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::distances::pdist(self_, p),
 }
 
-/// A kernel of `cdist`.
-pub type CdistFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, Option<i64>) -> Result<Tensor>;
-
-/// The operator `cdist`.
-pub static CDIST: Operator<CdistFn> = Operator::new(
-    "cdist",
-    "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, cdist_composite as CdistFn),
-        observed!(CDIST: CdistFn, [x1, x2], x1, x2, p, compute_mode),
-        boxing!(CDIST: CdistFn, x1, x2, p, compute_mode),
-    ],
-    cdist_boxed,
-);
-
-/// `y[i][j] = sum(|x1[i] - x2[j]|^p)^(1/p)`, the p-norms of all differences of rows.
-///
-/// `cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor`
-#[inline]
-pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
-    let (keys, kernel) = CDIST.select(x1.key_set() | x2.key_set())?;
-    kernel(keys, x1, x2, p, compute_mode)
+operator! {
+    /// Another name of `pdist`.
+    _PDIST_FORWARD_OUT: "_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)",
+        _pdist_forward_out(self_: &Tensor, p: f64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::distances::pdist(self_, p)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn cdist_composite(
-    _keys: DispatchKeySet,
-    x1: &Tensor,
-    x2: &Tensor,
-    p: f64,
-    compute_mode: Option<i64>,
-) -> Result<Tensor> {
-    native::linalg::distances::cdist(x1, x2, p, compute_mode)
+operator! {
+    /// The number in a tensor of one element.
+    _LOCAL_SCALAR_DENSE: "_local_scalar_dense(Tensor self) -> Scalar", _local_scalar_dense(self_: &Tensor) -> Scalar,
+        by [self_];
+    CompositeImplicitAutograd => native::linalg::distances::_local_scalar_dense(self_),
 }
 
-fn cdist_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cdist", given, 4)?;
-    cdist(arguments.tensor()?, arguments.tensor()?, arguments.float()?, arguments.optional_int()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `sqrt(|x1[i]|^2 + |x2[j]|^2 - 2 * x1[i] @ x2[j])`, the distances of rows from one matrix product.
+    _EUCLIDEAN_DIST: "_euclidean_dist(Tensor x1, Tensor x2) -> Tensor", _euclidean_dist(x1: &Tensor,
+        x2: &Tensor) -> Tensor, by [x1, x2];
+    CompositeImplicitAutograd => native::linalg::distances::euclidean_dist(x1, x2),
 }
 
-/// A kernel of `_cdist_forward`.
-pub type _CdistForwardFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, Option<i64>) -> Result<Tensor>;
-
-/// The operator `_cdist_forward`.
-pub static _CDIST_FORWARD: Operator<_CdistForwardFn> = Operator::new(
-    "_cdist_forward",
-    "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, _cdist_forward_composite as _CdistForwardFn),
-        observed!(_CDIST_FORWARD: _CdistForwardFn, [x1, x2], x1, x2, p, compute_mode),
-        boxing!(_CDIST_FORWARD: _CdistForwardFn, x1, x2, p, compute_mode),
-    ],
-    _cdist_forward_boxed,
-);
-
-/// Another name of `cdist`.
-///
-/// `_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor`
-#[inline]
-pub fn _cdist_forward(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
-    let (keys, kernel) = _CDIST_FORWARD.select(x1.key_set() | x2.key_set())?;
-    kernel(keys, x1, x2, p, compute_mode)
+operator! {
+    /// `sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order.
+    PDIST: "pdist(Tensor self, float p=2) -> Tensor", pdist(self_: &Tensor, p: f64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::distances::pdist(self_, p),
 }
 
-fn _cdist_forward_composite(
-    _keys: DispatchKeySet,
-    x1: &Tensor,
-    x2: &Tensor,
-    p: f64,
-    compute_mode: Option<i64>,
-) -> Result<Tensor> {
-    native::linalg::distances::_cdist_forward(x1, x2, p, compute_mode)
+operator! {
+    /// `self` summed to a size that broadcasts to its own.
+    SUM_TO_SIZE: "sum_to_size(Tensor self, SymInt[] size) -> Tensor", sum_to_size(self_: &Tensor,
+        size: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::distances::sum_to_size(self_, size),
 }
 
-fn _cdist_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_cdist_forward", given, 4)?;
-    _cdist_forward(arguments.tensor()?, arguments.tensor()?, arguments.float()?, arguments.optional_int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_cdist_forward.out`.
-pub type _CdistForwardOutFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, Option<i64>, &Tensor) -> Result<()>;
-
-/// The operator `_cdist_forward.out`.
-pub static _CDIST_FORWARD_OUT: Operator<_CdistForwardOutFn> = Operator::new(
-    "_cdist_forward.out",
-    "_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _cdist_forward_out_composite as _CdistForwardOutFn,
-        ),
-        observed!(_CDIST_FORWARD_OUT: _CdistForwardOutFn, [x1, x2, out], x1, x2, p, compute_mode, out),
-        boxing!(_CDIST_FORWARD_OUT: _CdistForwardOutFn, x1, x2, p, compute_mode, out),
-    ],
-    _cdist_forward_out_boxed,
-);
-
-/// Another name of `cdist`.
-///
-/// `_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _cdist_forward_out(
-    x1: &Tensor,
-    x2: &Tensor,
-    p: f64,
-    compute_mode: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _CDIST_FORWARD_OUT.select(x1.key_set() | x2.key_set() | out.key_set())?;
-    kernel(keys, x1, x2, p, compute_mode, out)
-}
-
-fn _cdist_forward_out_composite(
-    _keys: DispatchKeySet,
-    x1: &Tensor,
-    x2: &Tensor,
-    p: f64,
-    compute_mode: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::distances::_cdist_forward(x1, x2, p, compute_mode)?;
-    copy_to_out(&result, out)
-}
-
-fn _cdist_forward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_cdist_forward.out", given, 5)?;
-    _cdist_forward_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.optional_int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_pdist_forward`.
-pub type _PdistForwardFn = fn(DispatchKeySet, &Tensor, f64) -> Result<Tensor>;
-
-/// The operator `_pdist_forward`.
-pub static _PDIST_FORWARD: Operator<_PdistForwardFn> = Operator::new(
-    "_pdist_forward",
-    "_pdist_forward(Tensor self, float p=2) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, _pdist_forward_composite as _PdistForwardFn),
-        observed!(_PDIST_FORWARD: _PdistForwardFn, [self_], self_, p),
-        boxing!(_PDIST_FORWARD: _PdistForwardFn, self_, p),
-    ],
-    _pdist_forward_boxed,
-);
-
-/// Another name of `pdist`.
-///
-/// `_pdist_forward(Tensor self, float p=2) -> Tensor`
-#[inline]
-pub fn _pdist_forward(self_: &Tensor, p: f64) -> Result<Tensor> {
-    let (keys, kernel) = _PDIST_FORWARD.select(self_.key_set())?;
-    kernel(keys, self_, p)
-}
-
-fn _pdist_forward_composite(_keys: DispatchKeySet, self_: &Tensor, p: f64) -> Result<Tensor> {
-    native::linalg::distances::pdist(self_, p)
-}
-
-fn _pdist_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_pdist_forward", given, 2)?;
-    _pdist_forward(arguments.tensor()?, arguments.float()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_pdist_forward.out`.
-pub type _PdistForwardOutFn = fn(DispatchKeySet, &Tensor, f64, &Tensor) -> Result<()>;
-
-/// The operator `_pdist_forward.out`.
-pub static _PDIST_FORWARD_OUT: Operator<_PdistForwardOutFn> = Operator::new(
-    "_pdist_forward.out",
-    "_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _pdist_forward_out_composite as _PdistForwardOutFn,
-        ),
-        observed!(_PDIST_FORWARD_OUT: _PdistForwardOutFn, [self_, out], self_, p, out),
-        boxing!(_PDIST_FORWARD_OUT: _PdistForwardOutFn, self_, p, out),
-    ],
-    _pdist_forward_out_boxed,
-);
-
-/// Another name of `pdist`.
-///
-/// `_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _pdist_forward_out(self_: &Tensor, p: f64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = _PDIST_FORWARD_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, p, out)
-}
-
-fn _pdist_forward_out_composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, out: &Tensor) -> Result<()> {
-    let result = native::linalg::distances::pdist(self_, p)?;
-    copy_to_out(&result, out)
-}
-
-fn _pdist_forward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_pdist_forward.out", given, 3)?;
-    _pdist_forward_out(arguments.tensor()?, arguments.float()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_local_scalar_dense`.
-pub type _LocalScalarDenseFn = fn(DispatchKeySet, &Tensor) -> Result<Scalar>;
-
-/// The operator `_local_scalar_dense`.
-pub static _LOCAL_SCALAR_DENSE: Operator<_LocalScalarDenseFn> = Operator::new(
-    "_local_scalar_dense",
-    "_local_scalar_dense(Tensor self) -> Scalar",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _local_scalar_dense_composite as _LocalScalarDenseFn,
-        ),
-        observed!(_LOCAL_SCALAR_DENSE: _LocalScalarDenseFn, [self_], self_),
-        boxing!(_LOCAL_SCALAR_DENSE: _LocalScalarDenseFn, self_),
-    ],
-    _local_scalar_dense_boxed,
-);
-
-/// The number in a tensor of one element.
-///
-/// `_local_scalar_dense(Tensor self) -> Scalar`
-#[inline]
-pub fn _local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
-    let (keys, kernel) = _LOCAL_SCALAR_DENSE.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn _local_scalar_dense_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Scalar> {
-    native::linalg::distances::_local_scalar_dense(self_)
-}
-
-fn _local_scalar_dense_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_local_scalar_dense", given, 1)?;
-    _local_scalar_dense(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_euclidean_dist`.
-pub type _EuclideanDistFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `_euclidean_dist`.
-pub static _EUCLIDEAN_DIST: Operator<_EuclideanDistFn> = Operator::new(
-    "_euclidean_dist",
-    "_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, _euclidean_dist_composite as _EuclideanDistFn),
-        observed!(_EUCLIDEAN_DIST: _EuclideanDistFn, [x1, x2], x1, x2),
-        boxing!(_EUCLIDEAN_DIST: _EuclideanDistFn, x1, x2),
-    ],
-    _euclidean_dist_boxed,
-);
-
-/// `sqrt(|x1[i]|^2 + |x2[j]|^2 - 2 * x1[i] @ x2[j])`, the distances of rows from one matrix product.
-///
-/// `_euclidean_dist(Tensor x1, Tensor x2) -> Tensor`
-#[inline]
-pub fn _euclidean_dist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = _EUCLIDEAN_DIST.select(x1.key_set() | x2.key_set())?;
-    kernel(keys, x1, x2)
-}
-
-fn _euclidean_dist_composite(_keys: DispatchKeySet, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
-    native::linalg::distances::euclidean_dist(x1, x2)
-}
-
-fn _euclidean_dist_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_euclidean_dist", given, 2)?;
-    _euclidean_dist(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `pdist`.
-pub type PdistFn = fn(DispatchKeySet, &Tensor, f64) -> Result<Tensor>;
-
-/// The operator `pdist`.
-pub static PDIST: Operator<PdistFn> = Operator::new(
-    "pdist",
-    "pdist(Tensor self, float p=2) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, pdist_composite as PdistFn),
-        observed!(PDIST: PdistFn, [self_], self_, p),
-        boxing!(PDIST: PdistFn, self_, p),
-    ],
-    pdist_boxed,
-);
-
-/// `sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order.
-///
-/// `pdist(Tensor self, float p=2) -> Tensor`
-#[inline]
-pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
-    let (keys, kernel) = PDIST.select(self_.key_set())?;
-    kernel(keys, self_, p)
-}
-
-fn pdist_composite(_keys: DispatchKeySet, self_: &Tensor, p: f64) -> Result<Tensor> {
-    native::linalg::distances::pdist(self_, p)
-}
-
-fn pdist_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pdist", given, 2)?;
-    pdist(arguments.tensor()?, arguments.float()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sum_to_size`.
-pub type SumToSizeFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `sum_to_size`.
-pub static SUM_TO_SIZE: Operator<SumToSizeFn> = Operator::new(
-    "sum_to_size",
-    "sum_to_size(Tensor self, SymInt[] size) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, sum_to_size_composite as SumToSizeFn),
-        observed!(SUM_TO_SIZE: SumToSizeFn, [self_], self_, size),
-        boxing!(SUM_TO_SIZE: SumToSizeFn, self_, size),
-    ],
-    sum_to_size_boxed,
-);
-
-/// `self` summed to a size that broadcasts to its own.
-///
-/// `sum_to_size(Tensor self, SymInt[] size) -> Tensor`
-#[inline]
-pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = SUM_TO_SIZE.select(self_.key_set())?;
-    kernel(keys, self_, size)
-}
-
-fn sum_to_size_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    native::linalg::distances::sum_to_size(self_, size)
-}
-
-fn sum_to_size_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sum_to_size", given, 2)?;
-    sum_to_size(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `pairwise_distance`.
-pub type PairwiseDistanceFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, f64, bool) -> Result<Tensor>;
-
-/// The operator `pairwise_distance`.
-pub static PAIRWISE_DISTANCE: Operator<PairwiseDistanceFn> = Operator::new(
-    "pairwise_distance",
-    "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            pairwise_distance_composite as PairwiseDistanceFn,
-        ),
-        observed!(PAIRWISE_DISTANCE: PairwiseDistanceFn, [x1, x2], x1, x2, p, eps, keepdim),
-        boxing!(PAIRWISE_DISTANCE: PairwiseDistanceFn, x1, x2, p, eps, keepdim),
-    ],
-    pairwise_distance_boxed,
-);
-
-/// `sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension.
-///
-/// `pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = PAIRWISE_DISTANCE.select(x1.key_set() | x2.key_set())?;
-    kernel(keys, x1, x2, p, eps, keepdim)
-}
-
-fn pairwise_distance_composite(
-    _keys: DispatchKeySet,
-    x1: &Tensor,
-    x2: &Tensor,
-    p: f64,
-    eps: f64,
-    keepdim: bool,
-) -> Result<Tensor> {
-    native::linalg::distances::pairwise_distance(x1, x2, p, eps, keepdim)
-}
-
-fn pairwise_distance_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pairwise_distance", given, 5)?;
-    pairwise_distance(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.float()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension.
+    PAIRWISE_DISTANCE: "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
+        pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Tensor, by [x1, x2];
+    CompositeImplicitAutograd => native::linalg::distances::pairwise_distance(x1, x2, p, eps, keepdim),
 }

@@ -2,617 +2,231 @@
 
 //! The operators whose kernels are in `native::distributions`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Generator, Result};
+use flambeau_core::Generator;
 
-/// A kernel of `uniform_`.
-pub type UniformInPlaceFn = fn(DispatchKeySet, &Tensor, f64, f64, Option<&Generator>) -> Result<()>;
-
-/// The operator `uniform_`.
-pub static UNIFORM_: Operator<UniformInPlaceFn> = Operator::new(
-    "uniform_",
-    "uniform_(Tensor(a!) self, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, uniform__kernel as UniformInPlaceFn),
-        Kernel::new(DispatchKey::Meta, uniform__kernel as UniformInPlaceFn),
-        observed!(UNIFORM_: UniformInPlaceFn, [self_], self_, from, to, generator),
-        boxing!(UNIFORM_: UniformInPlaceFn, self_, from, to, generator),
-    ],
-    uniform__boxed,
-);
-
-/// Fills `self` with random numbers of the uniform distribution from `from` to below `to`.
-///
-/// `uniform_(Tensor(a!) self, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = UNIFORM_.select(self_.key_set())?;
-    kernel(keys, self_, from, to, generator)
+operator! {
+    /// Fills `self` with random numbers of the uniform distribution from `from` to below `to`.
+    UNIFORM_: "uniform_(Tensor(a!) self, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)",
+        uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), from, to, generator);
+        }
+        native::random::distributions::uniform_(self_, from, to, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), from, to, generator);
+        }
+        native::random::distributions::uniform_(self_, from, to, generator)
+    },
 }
 
-fn uniform__kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    from: f64,
-    to: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return uniform__kernel(_keys, &self_.snapshot(), from, to, generator);
-    }
-    native::random::distributions::uniform_(self_, from, to, generator)
+operator! {
+    /// Fills `self` with random numbers of the normal distribution, with the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
+    NORMAL_: "normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)",
+        normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), mean, std, generator);
+        }
+        native::random::distributions::normal_(self_, mean, std, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), mean, std, generator);
+        }
+        native::random::distributions::normal_(self_, mean, std, generator)
+    },
 }
 
-fn uniform__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("uniform_", given, 4)?;
-    uniform_(arguments.tensor()?, arguments.float()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Fills `self` with random numbers of the exponential distribution, with the density `lambd * exp(-lambd * x)`.
+    EXPONENTIAL_: "exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)",
+        exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), lambd, generator);
+        }
+        native::random::distributions::exponential_(self_, lambd, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), lambd, generator);
+        }
+        native::random::distributions::exponential_(self_, lambd, generator)
+    },
 }
 
-/// A kernel of `normal_`.
-pub type NormalInPlaceFn = fn(DispatchKeySet, &Tensor, f64, f64, Option<&Generator>) -> Result<()>;
-
-/// The operator `normal_`.
-pub static NORMAL_: Operator<NormalInPlaceFn> = Operator::new(
-    "normal_",
-    "normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, normal__kernel as NormalInPlaceFn),
-        Kernel::new(DispatchKey::Meta, normal__kernel as NormalInPlaceFn),
-        observed!(NORMAL_: NormalInPlaceFn, [self_], self_, mean, std, generator),
-        boxing!(NORMAL_: NormalInPlaceFn, self_, mean, std, generator),
-    ],
-    normal__boxed,
-);
-
-/// Fills `self` with random numbers of the normal distribution, with the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
-///
-/// `normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = NORMAL_.select(self_.key_set())?;
-    kernel(keys, self_, mean, std, generator)
+operator! {
+    /// Fills `self` with random numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
+    CAUCHY_: "cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)",
+        cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), median, sigma, generator);
+        }
+        native::random::distributions::cauchy_(self_, median, sigma, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), median, sigma, generator);
+        }
+        native::random::distributions::cauchy_(self_, median, sigma, generator)
+    },
 }
 
-fn normal__kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mean: f64,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return normal__kernel(_keys, &self_.snapshot(), mean, std, generator);
-    }
-    native::random::distributions::normal_(self_, mean, std, generator)
+operator! {
+    /// Fills `self` with `exp(x)` for random x of the normal distribution with the given mean and standard deviation.
+    LOG_NORMAL_: "log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)",
+        log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), mean, std, generator);
+        }
+        native::random::distributions::log_normal_(self_, mean, std, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), mean, std, generator);
+        }
+        native::random::distributions::log_normal_(self_, mean, std, generator)
+    },
 }
 
-fn normal__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("normal_", given, 4)?;
-    normal_(arguments.tensor()?, arguments.float()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Fills `self` with random numbers of the geometric distribution: the number k of trials up to the first success, with probability `(1 - p)^(k - 1) * p`.
+    GEOMETRIC_: "geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
+        geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator);
+        }
+        native::random::distributions::geometric_(self_, p, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator);
+        }
+        native::random::distributions::geometric_(self_, p, generator)
+    },
 }
 
-/// A kernel of `exponential_`.
-pub type ExponentialInPlaceFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> Result<()>;
-
-/// The operator `exponential_`.
-pub static EXPONENTIAL_: Operator<ExponentialInPlaceFn> = Operator::new(
-    "exponential_",
-    "exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, exponential__kernel as ExponentialInPlaceFn),
-        Kernel::new(DispatchKey::Meta, exponential__kernel as ExponentialInPlaceFn),
-        observed!(EXPONENTIAL_: ExponentialInPlaceFn, [self_], self_, lambd, generator),
-        boxing!(EXPONENTIAL_: ExponentialInPlaceFn, self_, lambd, generator),
-    ],
-    exponential__boxed,
-);
-
-/// Fills `self` with random numbers of the exponential distribution, with the density `lambd * exp(-lambd * x)`.
-///
-/// `exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = EXPONENTIAL_.select(self_.key_set())?;
-    kernel(keys, self_, lambd, generator)
+operator! {
+    /// Fills `self` with random integers from 0 to the maximum up to which the dtype represents all integers.
+    RANDOM_: "random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)", random_(self_: &Tensor,
+        generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), generator);
+        }
+        native::random::distributions::random_(self_, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), generator);
+        }
+        native::random::distributions::random_(self_, generator)
+    },
 }
 
-fn exponential__kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    lambd: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return exponential__kernel(_keys, &self_.snapshot(), lambd, generator);
-    }
-    native::random::distributions::exponential_(self_, lambd, generator)
+operator! {
+    /// Fills `self` with random integers from 0 to below `to`.
+    RANDOM__TO: "random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)",
+        random__to(self_: &Tensor, to: i64, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), to, generator);
+        }
+        native::random::distributions::random_to(self_, to, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), to, generator);
+        }
+        native::random::distributions::random_to(self_, to, generator)
+    },
 }
 
-fn exponential__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exponential_", given, 3)?;
-    exponential_(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Fills `self` with random integers from `from` to below `to`, or to the maximum of the dtype.
+    RANDOM__FROM: "random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)",
+        random__from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), from, to, generator);
+        }
+        native::random::distributions::random_from(self_, from, to, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), from, to, generator);
+        }
+        native::random::distributions::random_from(self_, from, to, generator)
+    },
 }
 
-/// A kernel of `cauchy_`.
-pub type CauchyInPlaceFn = fn(DispatchKeySet, &Tensor, f64, f64, Option<&Generator>) -> Result<()>;
-
-/// The operator `cauchy_`.
-pub static CAUCHY_: Operator<CauchyInPlaceFn> = Operator::new(
-    "cauchy_",
-    "cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cauchy__kernel as CauchyInPlaceFn),
-        Kernel::new(DispatchKey::Meta, cauchy__kernel as CauchyInPlaceFn),
-        observed!(CAUCHY_: CauchyInPlaceFn, [self_], self_, median, sigma, generator),
-        boxing!(CAUCHY_: CauchyInPlaceFn, self_, median, sigma, generator),
-    ],
-    cauchy__boxed,
-);
-
-/// Fills `self` with random numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
-///
-/// `cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = CAUCHY_.select(self_.key_set())?;
-    kernel(keys, self_, median, sigma, generator)
+operator! {
+    /// Fills `self` with ones with probability `p`, and zeros otherwise.
+    BERNOULLI__FLOAT: "bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
+        bernoulli__float(self_: &Tensor, p: f64, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator);
+        }
+        native::random::distributions::bernoulli_float(self_, p, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator);
+        }
+        native::random::distributions::bernoulli_float(self_, p, generator)
+    },
 }
 
-fn cauchy__kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    median: f64,
-    sigma: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return cauchy__kernel(_keys, &self_.snapshot(), median, sigma, generator);
-    }
-    native::random::distributions::cauchy_(self_, median, sigma, generator)
+operator! {
+    /// Fills `self` with ones with the probabilities in `p`, and zeros otherwise.
+    BERNOULLI__TENSOR: "bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)",
+        bernoulli__tensor(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> (), by [self_, p];
+    Cpu => {
+        if self_.was_resized() || p.was_resized() {
+            return kernel(&self_.snapshot(), &p.snapshot(), generator);
+        }
+        native::random::distributions::bernoulli_tensor(self_, p, generator)
+    },
+    Meta => {
+        if self_.was_resized() || p.was_resized() {
+            return kernel(&self_.snapshot(), &p.snapshot(), generator);
+        }
+        ensure_same_device("bernoulli_.Tensor", &[self_, p])?;
+        native::random::distributions::bernoulli_tensor(self_, p, generator)
+    },
 }
 
-fn cauchy__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cauchy_", given, 4)?;
-    cauchy_(arguments.tensor()?, arguments.float()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Ones with the probabilities in `self`, and zeros otherwise.
+    BERNOULLI: "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", bernoulli(self_: &Tensor,
+        generator: Option<&Generator>) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::random::distributions::bernoulli(self_, generator),
 }
 
-/// A kernel of `log_normal_`.
-pub type LogNormalInPlaceFn = fn(DispatchKeySet, &Tensor, f64, f64, Option<&Generator>) -> Result<()>;
-
-/// The operator `log_normal_`.
-pub static LOG_NORMAL_: Operator<LogNormalInPlaceFn> = Operator::new(
-    "log_normal_",
-    "log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log_normal__kernel as LogNormalInPlaceFn),
-        Kernel::new(DispatchKey::Meta, log_normal__kernel as LogNormalInPlaceFn),
-        observed!(LOG_NORMAL_: LogNormalInPlaceFn, [self_], self_, mean, std, generator),
-        boxing!(LOG_NORMAL_: LogNormalInPlaceFn, self_, mean, std, generator),
-    ],
-    log_normal__boxed,
-);
-
-/// Fills `self` with `exp(x)` for random x of the normal distribution with the given mean and standard deviation.
-///
-/// `log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = LOG_NORMAL_.select(self_.key_set())?;
-    kernel(keys, self_, mean, std, generator)
+operator! {
+    /// Ones with the probabilities in `self`, and zeros otherwise.
+    BERNOULLI_OUT: "bernoulli.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::random::distributions::bernoulli(self_, generator)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn log_normal__kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mean: f64,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return log_normal__kernel(_keys, &self_.snapshot(), mean, std, generator);
-    }
-    native::random::distributions::log_normal_(self_, mean, std, generator)
-}
-
-fn log_normal__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log_normal_", given, 4)?;
-    log_normal_(arguments.tensor()?, arguments.float()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `geometric_`.
-pub type GeometricInPlaceFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> Result<()>;
-
-/// The operator `geometric_`.
-pub static GEOMETRIC_: Operator<GeometricInPlaceFn> = Operator::new(
-    "geometric_",
-    "geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, geometric__kernel as GeometricInPlaceFn),
-        Kernel::new(DispatchKey::Meta, geometric__kernel as GeometricInPlaceFn),
-        observed!(GEOMETRIC_: GeometricInPlaceFn, [self_], self_, p, generator),
-        boxing!(GEOMETRIC_: GeometricInPlaceFn, self_, p, generator),
-    ],
-    geometric__boxed,
-);
-
-/// Fills `self` with random numbers of the geometric distribution: the number k of trials up to the first success, with probability `(1 - p)^(k - 1) * p`.
-///
-/// `geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = GEOMETRIC_.select(self_.key_set())?;
-    kernel(keys, self_, p, generator)
-}
-
-fn geometric__kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return geometric__kernel(_keys, &self_.snapshot(), p, generator);
-    }
-    native::random::distributions::geometric_(self_, p, generator)
-}
-
-fn geometric__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("geometric_", given, 3)?;
-    geometric_(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `random_`.
-pub type RandomInPlaceFn = fn(DispatchKeySet, &Tensor, Option<&Generator>) -> Result<()>;
-
-/// The operator `random_`.
-pub static RANDOM_: Operator<RandomInPlaceFn> = Operator::new(
-    "random_",
-    "random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, random__kernel as RandomInPlaceFn),
-        Kernel::new(DispatchKey::Meta, random__kernel as RandomInPlaceFn),
-        observed!(RANDOM_: RandomInPlaceFn, [self_], self_, generator),
-        boxing!(RANDOM_: RandomInPlaceFn, self_, generator),
-    ],
-    random__boxed,
-);
-
-/// Fills `self` with random integers from 0 to the maximum up to which the dtype represents all integers.
-///
-/// `random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = RANDOM_.select(self_.key_set())?;
-    kernel(keys, self_, generator)
-}
-
-fn random__kernel(_keys: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    if self_.was_resized() {
-        return random__kernel(_keys, &self_.snapshot(), generator);
-    }
-    native::random::distributions::random_(self_, generator)
-}
-
-fn random__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("random_", given, 2)?;
-    random_(arguments.tensor()?, arguments.optional_generator()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `random_.to`.
-pub type RandomInPlaceToFn = fn(DispatchKeySet, &Tensor, i64, Option<&Generator>) -> Result<()>;
-
-/// The operator `random_.to`.
-pub static RANDOM__TO: Operator<RandomInPlaceToFn> = Operator::new(
-    "random_.to",
-    "random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, random__to_kernel as RandomInPlaceToFn),
-        Kernel::new(DispatchKey::Meta, random__to_kernel as RandomInPlaceToFn),
-        observed!(RANDOM__TO: RandomInPlaceToFn, [self_], self_, to, generator),
-        boxing!(RANDOM__TO: RandomInPlaceToFn, self_, to, generator),
-    ],
-    random__to_boxed,
-);
-
-/// Fills `self` with random integers from 0 to below `to`.
-///
-/// `random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn random__to(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = RANDOM__TO.select(self_.key_set())?;
-    kernel(keys, self_, to, generator)
-}
-
-fn random__to_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    to: i64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return random__to_kernel(_keys, &self_.snapshot(), to, generator);
-    }
-    native::random::distributions::random_to(self_, to, generator)
-}
-
-fn random__to_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("random_.to", given, 3)?;
-    random__to(arguments.tensor()?, arguments.int()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `random_.from`.
-pub type RandomInPlaceFromFn =
-    fn(DispatchKeySet, &Tensor, i64, Option<i64>, Option<&Generator>) -> Result<()>;
-
-/// The operator `random_.from`.
-pub static RANDOM__FROM: Operator<RandomInPlaceFromFn> = Operator::new(
-    "random_.from",
-    "random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, random__from_kernel as RandomInPlaceFromFn),
-        Kernel::new(DispatchKey::Meta, random__from_kernel as RandomInPlaceFromFn),
-        observed!(RANDOM__FROM: RandomInPlaceFromFn, [self_], self_, from, to, generator),
-        boxing!(RANDOM__FROM: RandomInPlaceFromFn, self_, from, to, generator),
-    ],
-    random__from_boxed,
-);
-
-/// Fills `self` with random integers from `from` to below `to`, or to the maximum of the dtype.
-///
-/// `random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn random__from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = RANDOM__FROM.select(self_.key_set())?;
-    kernel(keys, self_, from, to, generator)
-}
-
-fn random__from_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    from: i64,
-    to: Option<i64>,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return random__from_kernel(_keys, &self_.snapshot(), from, to, generator);
-    }
-    native::random::distributions::random_from(self_, from, to, generator)
-}
-
-fn random__from_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("random_.from", given, 4)?;
-    random__from(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_int()?,
-        arguments.optional_generator()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `bernoulli_.float`.
-pub type BernoulliInPlaceFloatFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> Result<()>;
-
-/// The operator `bernoulli_.float`.
-pub static BERNOULLI__FLOAT: Operator<BernoulliInPlaceFloatFn> = Operator::new(
-    "bernoulli_.float",
-    "bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bernoulli__float_kernel as BernoulliInPlaceFloatFn),
-        Kernel::new(DispatchKey::Meta, bernoulli__float_kernel as BernoulliInPlaceFloatFn),
-        observed!(BERNOULLI__FLOAT: BernoulliInPlaceFloatFn, [self_], self_, p, generator),
-        boxing!(BERNOULLI__FLOAT: BernoulliInPlaceFloatFn, self_, p, generator),
-    ],
-    bernoulli__float_boxed,
-);
-
-/// Fills `self` with ones with probability `p`, and zeros otherwise.
-///
-/// `bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn bernoulli__float(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = BERNOULLI__FLOAT.select(self_.key_set())?;
-    kernel(keys, self_, p, generator)
-}
-
-fn bernoulli__float_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return bernoulli__float_kernel(_keys, &self_.snapshot(), p, generator);
-    }
-    native::random::distributions::bernoulli_float(self_, p, generator)
-}
-
-fn bernoulli__float_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli_.float", given, 3)?;
-    bernoulli__float(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bernoulli_.Tensor`.
-pub type BernoulliInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Generator>) -> Result<()>;
-
-/// The operator `bernoulli_.Tensor`.
-pub static BERNOULLI__TENSOR: Operator<BernoulliInPlaceTensorFn> = Operator::new(
-    "bernoulli_.Tensor",
-    "bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bernoulli__tensor_cpu as BernoulliInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, bernoulli__tensor_meta as BernoulliInPlaceTensorFn),
-        observed!(BERNOULLI__TENSOR: BernoulliInPlaceTensorFn, [self_, p], self_, p, generator),
-        boxing!(BERNOULLI__TENSOR: BernoulliInPlaceTensorFn, self_, p, generator),
-    ],
-    bernoulli__tensor_boxed,
-);
-
-/// Fills `self` with ones with the probabilities in `p`, and zeros otherwise.
-///
-/// `bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn bernoulli__tensor(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = BERNOULLI__TENSOR.select(self_.key_set() | p.key_set())?;
-    kernel(keys, self_, p, generator)
-}
-
-fn bernoulli__tensor_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() || p.was_resized() {
-        return bernoulli__tensor_cpu(_keys, &self_.snapshot(), &p.snapshot(), generator);
-    }
-    native::random::distributions::bernoulli_tensor(self_, p, generator)
-}
-
-fn bernoulli__tensor_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() || p.was_resized() {
-        return bernoulli__tensor_meta(_keys, &self_.snapshot(), &p.snapshot(), generator);
-    }
-    ensure_same_device("bernoulli_.Tensor", &[self_, p])?;
-    native::random::distributions::bernoulli_tensor(self_, p, generator)
-}
-
-fn bernoulli__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli_.Tensor", given, 3)?;
-    bernoulli__tensor(arguments.tensor()?, arguments.tensor()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bernoulli`.
-pub type BernoulliFn = fn(DispatchKeySet, &Tensor, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `bernoulli`.
-pub static BERNOULLI: Operator<BernoulliFn> = Operator::new(
-    "bernoulli",
-    "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_composite as BernoulliFn),
-        observed!(BERNOULLI: BernoulliFn, [self_], self_, generator),
-        boxing!(BERNOULLI: BernoulliFn, self_, generator),
-    ],
-    bernoulli_boxed,
-);
-
-/// Ones with the probabilities in `self`, and zeros otherwise.
-///
-/// `bernoulli(Tensor self, *, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let (keys, kernel) = BERNOULLI.select(self_.key_set())?;
-    kernel(keys, self_, generator)
-}
-
-fn bernoulli_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    native::random::distributions::bernoulli(self_, generator)
-}
-
-fn bernoulli_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli", given, 2)?;
-    bernoulli(arguments.tensor()?, arguments.optional_generator()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bernoulli.out`.
-pub type BernoulliOutFn = fn(DispatchKeySet, &Tensor, Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `bernoulli.out`.
-pub static BERNOULLI_OUT: Operator<BernoulliOutFn> = Operator::new(
-    "bernoulli.out",
-    "bernoulli.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_out_composite as BernoulliOutFn),
-        observed!(BERNOULLI_OUT: BernoulliOutFn, [self_, out], self_, generator, out),
-        boxing!(BERNOULLI_OUT: BernoulliOutFn, self_, generator, out),
-    ],
-    bernoulli_out_boxed,
-);
-
-/// Ones with the probabilities in `self`, and zeros otherwise.
-///
-/// `bernoulli.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BERNOULLI_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, generator, out)
-}
-
-fn bernoulli_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::distributions::bernoulli(self_, generator)?;
-    copy_to_out(&result, out)
-}
-
-fn bernoulli_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli.out", given, 3)?;
-    bernoulli_out(arguments.tensor()?, arguments.optional_generator()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bernoulli.p`.
-pub type BernoulliPFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `bernoulli.p`.
-pub static BERNOULLI_P: Operator<BernoulliPFn> = Operator::new(
-    "bernoulli.p",
-    "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_p_composite as BernoulliPFn),
-        observed!(BERNOULLI_P: BernoulliPFn, [self_], self_, p, generator),
-        boxing!(BERNOULLI_P: BernoulliPFn, self_, p, generator),
-    ],
-    bernoulli_p_boxed,
-);
-
-/// Ones with probability `p`, and zeros otherwise, in the sizes of `self`.
-///
-/// `bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let (keys, kernel) = BERNOULLI_P.select(self_.key_set())?;
-    kernel(keys, self_, p, generator)
-}
-
-fn bernoulli_p_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    native::random::distributions::bernoulli_p(self_, p, generator)
-}
-
-fn bernoulli_p_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli.p", given, 3)?;
-    bernoulli_p(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Ones with probability `p`, and zeros otherwise, in the sizes of `self`.
+    BERNOULLI_P: "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+        bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::random::distributions::bernoulli_p(self_, p, generator),
 }

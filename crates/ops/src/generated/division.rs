@@ -2,1305 +2,327 @@
 
 //! The operators whose kernels are in `native::division`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::{convert_to_out, copy_to_out};
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `div.Tensor_mode`.
-pub type DivTensorModeFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&str>) -> Result<Tensor>;
-
-/// The operator `div.Tensor_mode`.
-pub static DIV_TENSOR_MODE: Operator<DivTensorModeFn> = Operator::new(
-    "div.Tensor_mode",
-    "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, div_tensor_mode_cpu as DivTensorModeFn),
-        Kernel::new(DispatchKey::Meta, div_tensor_mode_meta as DivTensorModeFn),
-        observed!(DIV_TENSOR_MODE: DivTensorModeFn, [self_, other], self_, other, rounding_mode),
-        boxing!(DIV_TENSOR_MODE: DivTensorModeFn, self_, other, rounding_mode),
-    ],
-    div_tensor_mode_boxed,
-);
-
-/// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
-///
-/// `div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor`
-#[inline]
-pub fn div_tensor_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
-    let (keys, kernel) = DIV_TENSOR_MODE.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, rounding_mode)
-}
-
-fn div_tensor_mode_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("div.Tensor_mode");
-    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    native::pointwise::division::div_mode(&mut iter, self_, other, rounding_mode)?;
-    iter.take_result()
-}
-
-fn div_tensor_mode_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("div.Tensor_mode");
-    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    iter.take_result()
-}
-
-fn div_tensor_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.Tensor_mode", given, 3)?;
-    div_tensor_mode(arguments.tensor()?, arguments.tensor()?, arguments.optional_str()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `div_.Tensor_mode`.
-pub type DivInPlaceTensorModeFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&str>) -> Result<()>;
-
-/// The operator `div_.Tensor_mode`.
-pub static DIV__TENSOR_MODE: Operator<DivInPlaceTensorModeFn> = Operator::new(
-    "div_.Tensor_mode",
-    "div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, div__tensor_mode_cpu as DivInPlaceTensorModeFn),
-        Kernel::new(DispatchKey::Meta, div__tensor_mode_meta as DivInPlaceTensorModeFn),
-        observed!(DIV__TENSOR_MODE: DivInPlaceTensorModeFn, [self_, other], self_, other, rounding_mode),
-        boxing!(DIV__TENSOR_MODE: DivInPlaceTensorModeFn, self_, other, rounding_mode),
-    ],
-    div__tensor_mode_boxed,
-);
-
-/// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
-///
-/// `div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)`
-#[inline]
-pub fn div__tensor_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
-    let (keys, kernel) = DIV__TENSOR_MODE.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, rounding_mode)
-}
-
-fn div__tensor_mode_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("div_.Tensor_mode", self_);
-    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    native::pointwise::division::div_mode(&mut iter, self_, other, rounding_mode)?;
-    iter.finish()
-}
-
-fn div__tensor_mode_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("div_.Tensor_mode", self_);
-    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    iter.finish()
-}
-
-fn div__tensor_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div_.Tensor_mode", given, 3)?;
-    div__tensor_mode(arguments.tensor()?, arguments.tensor()?, arguments.optional_str()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `div.out_mode`.
-pub type DivOutModeFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&str>, &Tensor) -> Result<()>;
-
-/// The operator `div.out_mode`.
-pub static DIV_OUT_MODE: Operator<DivOutModeFn> = Operator::new(
-    "div.out_mode",
-    "div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, div_out_mode_cpu as DivOutModeFn),
-        Kernel::new(DispatchKey::Meta, div_out_mode_meta as DivOutModeFn),
-        observed!(DIV_OUT_MODE: DivOutModeFn, [self_, other, out], self_, other, rounding_mode, out),
-        boxing!(DIV_OUT_MODE: DivOutModeFn, self_, other, rounding_mode, out),
-    ],
-    div_out_mode_boxed,
-);
-
-/// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
-///
-/// `div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn div_out_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIV_OUT_MODE.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, rounding_mode, out)
-}
-
-fn div_out_mode_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("div.out_mode", out);
-    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    native::pointwise::division::div_mode(&mut iter, self_, other, rounding_mode)?;
-    iter.finish_out()
-}
-
-fn div_out_mode_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("div.out_mode", out);
-    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    iter.finish_out()
-}
-
-fn div_out_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.out_mode", given, 4)?;
-    div_out_mode(arguments.tensor()?, arguments.tensor()?, arguments.optional_str()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `div.Scalar_mode`.
-pub type DivScalarModeFn = fn(DispatchKeySet, &Tensor, Scalar, Option<&str>) -> Result<Tensor>;
-
-/// The operator `div.Scalar_mode`.
-pub static DIV_SCALAR_MODE: Operator<DivScalarModeFn> = Operator::new(
-    "div.Scalar_mode",
-    "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_mode_composite as DivScalarModeFn),
-        observed!(DIV_SCALAR_MODE: DivScalarModeFn, [self_], self_, other, rounding_mode),
-        boxing!(DIV_SCALAR_MODE: DivScalarModeFn, self_, other, rounding_mode),
-    ],
-    div_scalar_mode_boxed,
-);
-
-/// `self / other` for a number, rounded by `rounding_mode`.
-///
-/// `div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor`
-#[inline]
-pub fn div_scalar_mode(self_: &Tensor, other: Scalar, rounding_mode: Option<&str>) -> Result<Tensor> {
-    let (keys, kernel) = DIV_SCALAR_MODE.select(self_.key_set())?;
-    kernel(keys, self_, other, rounding_mode)
-}
-
-fn div_scalar_mode_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    rounding_mode: Option<&str>,
-) -> Result<Tensor> {
-    native::pointwise::division::div_scalar_mode(self_, other, rounding_mode)
-}
-
-fn div_scalar_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.Scalar_mode", given, 3)?;
-    div_scalar_mode(arguments.tensor()?, arguments.scalar()?, arguments.optional_str()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `div.Scalar_mode_out`.
-pub type DivScalarModeOutFn = fn(DispatchKeySet, &Tensor, Scalar, Option<&str>, &Tensor) -> Result<()>;
-
-/// The operator `div.Scalar_mode_out`.
-pub static DIV_SCALAR_MODE_OUT: Operator<DivScalarModeOutFn> = Operator::new(
-    "div.Scalar_mode_out",
-    "div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            div_scalar_mode_out_composite as DivScalarModeOutFn,
-        ),
-        observed!(DIV_SCALAR_MODE_OUT: DivScalarModeOutFn, [self_, out], self_, other, rounding_mode, out),
-        boxing!(DIV_SCALAR_MODE_OUT: DivScalarModeOutFn, self_, other, rounding_mode, out),
-    ],
-    div_scalar_mode_out_boxed,
-);
-
-/// `self / other` for a number, rounded by `rounding_mode`.
-///
-/// `div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn div_scalar_mode_out(
-    self_: &Tensor,
-    other: Scalar,
-    rounding_mode: Option<&str>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = DIV_SCALAR_MODE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, rounding_mode, out)
-}
-
-fn div_scalar_mode_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    rounding_mode: Option<&str>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::division::div_scalar_mode(self_, other, rounding_mode)?;
-    copy_to_out(&result, out)
-}
-
-fn div_scalar_mode_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.Scalar_mode_out", given, 4)?;
-    div_scalar_mode_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.optional_str()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `div_.Scalar_mode`.
-pub type DivInPlaceScalarModeFn = fn(DispatchKeySet, &Tensor, Scalar, Option<&str>) -> Result<()>;
-
-/// The operator `div_.Scalar_mode`.
-pub static DIV__SCALAR_MODE: Operator<DivInPlaceScalarModeFn> = Operator::new(
-    "div_.Scalar_mode",
-    "div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            div__scalar_mode_composite as DivInPlaceScalarModeFn,
-        ),
-        observed!(DIV__SCALAR_MODE: DivInPlaceScalarModeFn, [self_], self_, other, rounding_mode),
-        boxing!(DIV__SCALAR_MODE: DivInPlaceScalarModeFn, self_, other, rounding_mode),
-    ],
-    div__scalar_mode_boxed,
-);
-
-/// `self /= other` for a number, rounded by `rounding_mode`.
-///
-/// `div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)`
-#[inline]
-pub fn div__scalar_mode(self_: &Tensor, other: Scalar, rounding_mode: Option<&str>) -> Result<()> {
-    let (keys, kernel) = DIV__SCALAR_MODE.select(self_.key_set())?;
-    kernel(keys, self_, other, rounding_mode)
-}
-
-fn div__scalar_mode_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    rounding_mode: Option<&str>,
-) -> Result<()> {
-    native::pointwise::division::div_scalar_mode_(self_, other, rounding_mode)
-}
-
-fn div__scalar_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div_.Scalar_mode", given, 3)?;
-    div__scalar_mode(arguments.tensor()?, arguments.scalar()?, arguments.optional_str()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `floor_divide`.
-pub type FloorDivideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `floor_divide`.
-pub static FLOOR_DIVIDE: Operator<FloorDivideFn> = Operator::new(
-    "floor_divide",
-    "floor_divide(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, floor_divide_cpu as FloorDivideFn),
-        Kernel::new(DispatchKey::Meta, floor_divide_meta as FloorDivideFn),
-        observed!(FLOOR_DIVIDE: FloorDivideFn, [self_, other], self_, other),
-        boxing!(FLOOR_DIVIDE: FloorDivideFn, self_, other),
-    ],
-    floor_divide_boxed,
-);
-
-/// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
-///
-/// `floor_divide(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FLOOR_DIVIDE.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn floor_divide_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("floor_divide");
-    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
-    native::pointwise::division::floor_divide(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn floor_divide_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("floor_divide");
-    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn floor_divide_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("floor_divide", given, 2)?;
-    floor_divide(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `floor_divide_.Tensor`.
-pub type FloorDivideInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `floor_divide_.Tensor`.
-pub static FLOOR_DIVIDE__TENSOR: Operator<FloorDivideInPlaceTensorFn> = Operator::new(
-    "floor_divide_.Tensor",
-    "floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, floor_divide__tensor_cpu as FloorDivideInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, floor_divide__tensor_meta as FloorDivideInPlaceTensorFn),
-        observed!(FLOOR_DIVIDE__TENSOR: FloorDivideInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(FLOOR_DIVIDE__TENSOR: FloorDivideInPlaceTensorFn, self_, other),
-    ],
-    floor_divide__tensor_boxed,
-);
-
-/// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
-///
-/// `floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn floor_divide__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = FLOOR_DIVIDE__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn floor_divide__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("floor_divide_.Tensor", self_);
-    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
-    native::pointwise::division::floor_divide(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn floor_divide__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("floor_divide_.Tensor", self_);
-    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn floor_divide__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("floor_divide_.Tensor", given, 2)?;
-    floor_divide__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `floor_divide.out`.
-pub type FloorDivideOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `floor_divide.out`.
-pub static FLOOR_DIVIDE_OUT: Operator<FloorDivideOutFn> = Operator::new(
-    "floor_divide.out",
-    "floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, floor_divide_out_cpu as FloorDivideOutFn),
-        Kernel::new(DispatchKey::Meta, floor_divide_out_meta as FloorDivideOutFn),
-        observed!(FLOOR_DIVIDE_OUT: FloorDivideOutFn, [self_, other, out], self_, other, out),
-        boxing!(FLOOR_DIVIDE_OUT: FloorDivideOutFn, self_, other, out),
-    ],
-    floor_divide_out_boxed,
-);
-
-/// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
-///
-/// `floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FLOOR_DIVIDE_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn floor_divide_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("floor_divide.out", out);
-    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
-    native::pointwise::division::floor_divide(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn floor_divide_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("floor_divide.out", out);
-    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn floor_divide_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("floor_divide.out", given, 3)?;
-    floor_divide_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `floor_divide.Scalar`.
-pub type FloorDivideScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `floor_divide.Scalar`.
-pub static FLOOR_DIVIDE_SCALAR: Operator<FloorDivideScalarFn> = Operator::new(
-    "floor_divide.Scalar",
-    "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            floor_divide_scalar_composite as FloorDivideScalarFn,
-        ),
-        observed!(FLOOR_DIVIDE_SCALAR: FloorDivideScalarFn, [self_], self_, other),
-        boxing!(FLOOR_DIVIDE_SCALAR: FloorDivideScalarFn, self_, other),
-    ],
-    floor_divide_scalar_boxed,
-);
-
-/// `floor(self / other)`, for a number `other`.
-///
-/// `floor_divide.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn floor_divide_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = FLOOR_DIVIDE_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn floor_divide_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::division::floor_divide_scalar(self_, other)
-}
-
-fn floor_divide_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("floor_divide.Scalar", given, 2)?;
-    floor_divide_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `floor_divide.Scalar_out`.
-pub type FloorDivideScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `floor_divide.Scalar_out`.
-pub static FLOOR_DIVIDE_SCALAR_OUT: Operator<FloorDivideScalarOutFn> = Operator::new(
-    "floor_divide.Scalar_out",
-    "floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            floor_divide_scalar_out_composite as FloorDivideScalarOutFn,
-        ),
-        observed!(FLOOR_DIVIDE_SCALAR_OUT: FloorDivideScalarOutFn, [self_, out], self_, other, out),
-        boxing!(FLOOR_DIVIDE_SCALAR_OUT: FloorDivideScalarOutFn, self_, other, out),
-    ],
-    floor_divide_scalar_out_boxed,
-);
-
-/// `floor(self / other)`, for a number `other`.
-///
-/// `floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn floor_divide_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FLOOR_DIVIDE_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn floor_divide_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::division::floor_divide_scalar(self_, other)?;
-    convert_to_out(&result, out)
-}
-
-fn floor_divide_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("floor_divide.Scalar_out", given, 3)?;
-    floor_divide_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `floor_divide_.Scalar`.
-pub type FloorDivideInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `floor_divide_.Scalar`.
-pub static FLOOR_DIVIDE__SCALAR: Operator<FloorDivideInPlaceScalarFn> = Operator::new(
-    "floor_divide_.Scalar",
-    "floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            floor_divide__scalar_composite as FloorDivideInPlaceScalarFn,
-        ),
-        observed!(FLOOR_DIVIDE__SCALAR: FloorDivideInPlaceScalarFn, [self_], self_, other),
-        boxing!(FLOOR_DIVIDE__SCALAR: FloorDivideInPlaceScalarFn, self_, other),
-    ],
-    floor_divide__scalar_boxed,
-);
-
-/// `self = floor(self / other)`, for a number `other`.
-///
-/// `floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn floor_divide__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = FLOOR_DIVIDE__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn floor_divide__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::division::floor_divide_scalar_(self_, other)
-}
-
-fn floor_divide__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("floor_divide_.Scalar", given, 2)?;
-    floor_divide__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `true_divide.Tensor`.
-pub type TrueDivideTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `true_divide.Tensor`.
-pub static TRUE_DIVIDE_TENSOR: Operator<TrueDivideTensorFn> = Operator::new(
-    "true_divide.Tensor",
-    "true_divide.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            true_divide_tensor_composite as TrueDivideTensorFn,
-        ),
-        observed!(TRUE_DIVIDE_TENSOR: TrueDivideTensorFn, [self_, other], self_, other),
-        boxing!(TRUE_DIVIDE_TENSOR: TrueDivideTensorFn, self_, other),
-    ],
-    true_divide_tensor_boxed,
-);
-
-/// Another name of `div`.
-///
-/// `true_divide.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn true_divide_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = TRUE_DIVIDE_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn true_divide_tensor_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::pointwise::division::true_divide(self_, other)
-}
-
-fn true_divide_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("true_divide.Tensor", given, 2)?;
-    true_divide_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `true_divide.out`.
-pub type TrueDivideOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `true_divide.out`.
-pub static TRUE_DIVIDE_OUT: Operator<TrueDivideOutFn> = Operator::new(
-    "true_divide.out",
-    "true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, true_divide_out_composite as TrueDivideOutFn),
-        observed!(TRUE_DIVIDE_OUT: TrueDivideOutFn, [self_, other, out], self_, other, out),
-        boxing!(TRUE_DIVIDE_OUT: TrueDivideOutFn, self_, other, out),
-    ],
-    true_divide_out_boxed,
-);
-
-/// Another name of `div`.
-///
-/// `true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn true_divide_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRUE_DIVIDE_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn true_divide_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::division::true_divide(self_, other)?;
-    convert_to_out(&result, out)
-}
-
-fn true_divide_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("true_divide.out", given, 3)?;
-    true_divide_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `true_divide_.Tensor`.
-pub type TrueDivideInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `true_divide_.Tensor`.
-pub static TRUE_DIVIDE__TENSOR: Operator<TrueDivideInPlaceTensorFn> = Operator::new(
-    "true_divide_.Tensor",
-    "true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            true_divide__tensor_composite as TrueDivideInPlaceTensorFn,
-        ),
-        observed!(TRUE_DIVIDE__TENSOR: TrueDivideInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(TRUE_DIVIDE__TENSOR: TrueDivideInPlaceTensorFn, self_, other),
-    ],
-    true_divide__tensor_boxed,
-);
-
-/// Another name of `div_`.
-///
-/// `true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn true_divide__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRUE_DIVIDE__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn true_divide__tensor_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    native::pointwise::division::true_divide_(self_, other)
-}
-
-fn true_divide__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("true_divide_.Tensor", given, 2)?;
-    true_divide__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `true_divide.Scalar`.
-pub type TrueDivideScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `true_divide.Scalar`.
-pub static TRUE_DIVIDE_SCALAR: Operator<TrueDivideScalarFn> = Operator::new(
-    "true_divide.Scalar",
-    "true_divide.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            true_divide_scalar_composite as TrueDivideScalarFn,
-        ),
-        observed!(TRUE_DIVIDE_SCALAR: TrueDivideScalarFn, [self_], self_, other),
-        boxing!(TRUE_DIVIDE_SCALAR: TrueDivideScalarFn, self_, other),
-    ],
-    true_divide_scalar_boxed,
-);
-
-/// Another name of `div`, for a number.
-///
-/// `true_divide.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn true_divide_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = TRUE_DIVIDE_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn true_divide_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::division::true_divide_scalar(self_, other)
-}
-
-fn true_divide_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("true_divide.Scalar", given, 2)?;
-    true_divide_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `true_divide_.Scalar`.
-pub type TrueDivideInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `true_divide_.Scalar`.
-pub static TRUE_DIVIDE__SCALAR: Operator<TrueDivideInPlaceScalarFn> = Operator::new(
-    "true_divide_.Scalar",
-    "true_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            true_divide__scalar_composite as TrueDivideInPlaceScalarFn,
-        ),
-        observed!(TRUE_DIVIDE__SCALAR: TrueDivideInPlaceScalarFn, [self_], self_, other),
-        boxing!(TRUE_DIVIDE__SCALAR: TrueDivideInPlaceScalarFn, self_, other),
-    ],
-    true_divide__scalar_boxed,
-);
-
-/// Another name of `div_`, for a number.
-///
-/// `true_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn true_divide__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = TRUE_DIVIDE__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn true_divide__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::division::true_divide_scalar_(self_, other)
-}
-
-fn true_divide__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("true_divide_.Scalar", given, 2)?;
-    true_divide__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `remainder.Tensor`.
-pub type RemainderTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `remainder.Tensor`.
-pub static REMAINDER_TENSOR: Operator<RemainderTensorFn> = Operator::new(
-    "remainder.Tensor",
-    "remainder.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, remainder_tensor_cpu as RemainderTensorFn),
-        Kernel::new(DispatchKey::Meta, remainder_tensor_meta as RemainderTensorFn),
-        observed!(REMAINDER_TENSOR: RemainderTensorFn, [self_, other], self_, other),
-        boxing!(REMAINDER_TENSOR: RemainderTensorFn, self_, other),
-    ],
-    remainder_tensor_boxed,
-);
-
-/// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
-///
-/// `remainder.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn remainder_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = REMAINDER_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn remainder_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("remainder.Tensor");
-    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
-    native::pointwise::division::remainder(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn remainder_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("remainder.Tensor");
-    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn remainder_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("remainder.Tensor", given, 2)?;
-    remainder_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `remainder_.Tensor`.
-pub type RemainderInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `remainder_.Tensor`.
-pub static REMAINDER__TENSOR: Operator<RemainderInPlaceTensorFn> = Operator::new(
-    "remainder_.Tensor",
-    "remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, remainder__tensor_cpu as RemainderInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, remainder__tensor_meta as RemainderInPlaceTensorFn),
-        observed!(REMAINDER__TENSOR: RemainderInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(REMAINDER__TENSOR: RemainderInPlaceTensorFn, self_, other),
-    ],
-    remainder__tensor_boxed,
-);
-
-/// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
-///
-/// `remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn remainder__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = REMAINDER__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn remainder__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("remainder_.Tensor", self_);
-    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
-    native::pointwise::division::remainder(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn remainder__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("remainder_.Tensor", self_);
-    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn remainder__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("remainder_.Tensor", given, 2)?;
-    remainder__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `remainder.Tensor_out`.
-pub type RemainderTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `remainder.Tensor_out`.
-pub static REMAINDER_TENSOR_OUT: Operator<RemainderTensorOutFn> = Operator::new(
-    "remainder.Tensor_out",
-    "remainder.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, remainder_tensor_out_cpu as RemainderTensorOutFn),
-        Kernel::new(DispatchKey::Meta, remainder_tensor_out_meta as RemainderTensorOutFn),
-        observed!(REMAINDER_TENSOR_OUT: RemainderTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(REMAINDER_TENSOR_OUT: RemainderTensorOutFn, self_, other, out),
-    ],
-    remainder_tensor_out_boxed,
-);
-
-/// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
-///
-/// `remainder.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn remainder_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REMAINDER_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn remainder_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("remainder.Tensor_out", out);
-    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
-    native::pointwise::division::remainder(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn remainder_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("remainder.Tensor_out", out);
-    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn remainder_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("remainder.Tensor_out", given, 3)?;
-    remainder_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `remainder.Scalar`.
-pub type RemainderScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `remainder.Scalar`.
-pub static REMAINDER_SCALAR: Operator<RemainderScalarFn> = Operator::new(
-    "remainder.Scalar",
-    "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, remainder_scalar_composite as RemainderScalarFn),
-        observed!(REMAINDER_SCALAR: RemainderScalarFn, [self_], self_, other),
-        boxing!(REMAINDER_SCALAR: RemainderScalarFn, self_, other),
-    ],
-    remainder_scalar_boxed,
-);
-
-/// `self - other * floor(self / other)`, for a number `other`, with its sign.
-///
-/// `remainder.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn remainder_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = REMAINDER_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn remainder_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::division::remainder_scalar(self_, other)
-}
-
-fn remainder_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("remainder.Scalar", given, 2)?;
-    remainder_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `remainder.Scalar_out`.
-pub type RemainderScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `remainder.Scalar_out`.
-pub static REMAINDER_SCALAR_OUT: Operator<RemainderScalarOutFn> = Operator::new(
-    "remainder.Scalar_out",
-    "remainder.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            remainder_scalar_out_composite as RemainderScalarOutFn,
-        ),
-        observed!(REMAINDER_SCALAR_OUT: RemainderScalarOutFn, [self_, out], self_, other, out),
-        boxing!(REMAINDER_SCALAR_OUT: RemainderScalarOutFn, self_, other, out),
-    ],
-    remainder_scalar_out_boxed,
-);
-
-/// `self - other * floor(self / other)`, for a number `other`, with its sign.
-///
-/// `remainder.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn remainder_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REMAINDER_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn remainder_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::division::remainder_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn remainder_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("remainder.Scalar_out", given, 3)?;
-    remainder_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `remainder_.Scalar`.
-pub type RemainderInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `remainder_.Scalar`.
-pub static REMAINDER__SCALAR: Operator<RemainderInPlaceScalarFn> = Operator::new(
-    "remainder_.Scalar",
-    "remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            remainder__scalar_composite as RemainderInPlaceScalarFn,
-        ),
-        observed!(REMAINDER__SCALAR: RemainderInPlaceScalarFn, [self_], self_, other),
-        boxing!(REMAINDER__SCALAR: RemainderInPlaceScalarFn, self_, other),
-    ],
-    remainder__scalar_boxed,
-);
-
-/// `self -= other * floor(self / other)`, for a number `other`.
-///
-/// `remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn remainder__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = REMAINDER__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn remainder__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::division::remainder_scalar_(self_, other)
-}
-
-fn remainder__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("remainder_.Scalar", given, 2)?;
-    remainder__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `remainder.Scalar_Tensor`.
-pub type RemainderScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `remainder.Scalar_Tensor`.
-pub static REMAINDER_SCALAR_TENSOR: Operator<RemainderScalarTensorFn> = Operator::new(
-    "remainder.Scalar_Tensor",
-    "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            remainder_scalar_tensor_composite as RemainderScalarTensorFn,
-        ),
-        observed!(REMAINDER_SCALAR_TENSOR: RemainderScalarTensorFn, [other], self_, other),
-        boxing!(REMAINDER_SCALAR_TENSOR: RemainderScalarTensorFn, self_, other),
-    ],
-    remainder_scalar_tensor_boxed,
-);
-
-/// `self - other * floor(self / other)`, for a number `self`, with the sign of `other`.
-///
-/// `remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn remainder_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = REMAINDER_SCALAR_TENSOR.select(other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn remainder_scalar_tensor_composite(_keys: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    native::pointwise::division::remainder_scalar_tensor(self_, other)
-}
-
-fn remainder_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("remainder.Scalar_Tensor", given, 2)?;
-    remainder_scalar_tensor(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `remainder.Scalar_Tensor_out`.
-pub type RemainderScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `remainder.Scalar_Tensor_out`.
-pub static REMAINDER_SCALAR_TENSOR_OUT: Operator<RemainderScalarTensorOutFn> = Operator::new(
-    "remainder.Scalar_Tensor_out",
-    "remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            remainder_scalar_tensor_out_composite as RemainderScalarTensorOutFn,
-        ),
-        observed!(REMAINDER_SCALAR_TENSOR_OUT: RemainderScalarTensorOutFn, [other, out], self_, other, out),
-        boxing!(REMAINDER_SCALAR_TENSOR_OUT: RemainderScalarTensorOutFn, self_, other, out),
-    ],
-    remainder_scalar_tensor_out_boxed,
-);
-
-/// `self - other * floor(self / other)`, for a number `self`, with the sign of `other`.
-///
-/// `remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn remainder_scalar_tensor_out(self_: Scalar, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REMAINDER_SCALAR_TENSOR_OUT.select(other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn remainder_scalar_tensor_out_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::division::remainder_scalar_tensor(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn remainder_scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("remainder.Scalar_Tensor_out", given, 3)?;
-    remainder_scalar_tensor_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `fmod.Tensor`.
-pub type FmodTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `fmod.Tensor`.
-pub static FMOD_TENSOR: Operator<FmodTensorFn> = Operator::new(
-    "fmod.Tensor",
-    "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, fmod_tensor_cpu as FmodTensorFn),
-        Kernel::new(DispatchKey::Meta, fmod_tensor_meta as FmodTensorFn),
-        observed!(FMOD_TENSOR: FmodTensorFn, [self_, other], self_, other),
-        boxing!(FMOD_TENSOR: FmodTensorFn, self_, other),
-    ],
-    fmod_tensor_boxed,
-);
-
-/// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
-///
-/// `fmod.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn fmod_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FMOD_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn fmod_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("fmod.Tensor");
-    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
-    native::pointwise::division::fmod(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn fmod_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("fmod.Tensor");
-    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn fmod_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmod.Tensor", given, 2)?;
-    fmod_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fmod_.Tensor`.
-pub type FmodInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `fmod_.Tensor`.
-pub static FMOD__TENSOR: Operator<FmodInPlaceTensorFn> = Operator::new(
-    "fmod_.Tensor",
-    "fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, fmod__tensor_cpu as FmodInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, fmod__tensor_meta as FmodInPlaceTensorFn),
-        observed!(FMOD__TENSOR: FmodInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(FMOD__TENSOR: FmodInPlaceTensorFn, self_, other),
-    ],
-    fmod__tensor_boxed,
-);
-
-/// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
-///
-/// `fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn fmod__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = FMOD__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn fmod__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("fmod_.Tensor", self_);
-    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
-    native::pointwise::division::fmod(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn fmod__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("fmod_.Tensor", self_);
-    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn fmod__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmod_.Tensor", given, 2)?;
-    fmod__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fmod.Tensor_out`.
-pub type FmodTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `fmod.Tensor_out`.
-pub static FMOD_TENSOR_OUT: Operator<FmodTensorOutFn> = Operator::new(
-    "fmod.Tensor_out",
-    "fmod.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, fmod_tensor_out_cpu as FmodTensorOutFn),
-        Kernel::new(DispatchKey::Meta, fmod_tensor_out_meta as FmodTensorOutFn),
-        observed!(FMOD_TENSOR_OUT: FmodTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(FMOD_TENSOR_OUT: FmodTensorOutFn, self_, other, out),
-    ],
-    fmod_tensor_out_boxed,
-);
-
-/// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
-///
-/// `fmod.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn fmod_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FMOD_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn fmod_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("fmod.Tensor_out", out);
-    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
-    native::pointwise::division::fmod(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn fmod_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("fmod.Tensor_out", out);
-    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn fmod_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmod.Tensor_out", given, 3)?;
-    fmod_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `fmod.Scalar`.
-pub type FmodScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `fmod.Scalar`.
-pub static FMOD_SCALAR: Operator<FmodScalarFn> = Operator::new(
-    "fmod.Scalar",
-    "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod_scalar_composite as FmodScalarFn),
-        observed!(FMOD_SCALAR: FmodScalarFn, [self_], self_, other),
-        boxing!(FMOD_SCALAR: FmodScalarFn, self_, other),
-    ],
-    fmod_scalar_boxed,
-);
-
-/// `self - other * trunc(self / other)`, for a number `other`, with the sign of `self`.
-///
-/// `fmod.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn fmod_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = FMOD_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn fmod_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::division::fmod_scalar(self_, other)
-}
-
-fn fmod_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmod.Scalar", given, 2)?;
-    fmod_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `fmod.Scalar_out`.
-pub type FmodScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `fmod.Scalar_out`.
-pub static FMOD_SCALAR_OUT: Operator<FmodScalarOutFn> = Operator::new(
-    "fmod.Scalar_out",
-    "fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod_scalar_out_composite as FmodScalarOutFn),
-        observed!(FMOD_SCALAR_OUT: FmodScalarOutFn, [self_, out], self_, other, out),
-        boxing!(FMOD_SCALAR_OUT: FmodScalarOutFn, self_, other, out),
-    ],
-    fmod_scalar_out_boxed,
-);
-
-/// `self - other * trunc(self / other)`, for a number `other`, with the sign of `self`.
-///
-/// `fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn fmod_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FMOD_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn fmod_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::division::fmod_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn fmod_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmod.Scalar_out", given, 3)?;
-    fmod_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `fmod_.Scalar`.
-pub type FmodInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `fmod_.Scalar`.
-pub static FMOD__SCALAR: Operator<FmodInPlaceScalarFn> = Operator::new(
-    "fmod_.Scalar",
-    "fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod__scalar_composite as FmodInPlaceScalarFn),
-        observed!(FMOD__SCALAR: FmodInPlaceScalarFn, [self_], self_, other),
-        boxing!(FMOD__SCALAR: FmodInPlaceScalarFn, self_, other),
-    ],
-    fmod__scalar_boxed,
-);
-
-/// `self -= other * trunc(self / other)`, for a number `other`.
-///
-/// `fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn fmod__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = FMOD__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn fmod__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::division::fmod_scalar_(self_, other)
-}
-
-fn fmod__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fmod_.Scalar", given, 2)?;
-    fmod__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
+    DIV_TENSOR_MODE: "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+        div_tensor_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("div.Tensor_mode", |iter| {
+            native::pointwise::division::div_mode_meta(iter, self_, other, rounding_mode)?;
+            native::pointwise::division::div_mode(iter, self_, other, rounding_mode)
+        })
+    },
+    Meta => iterate::functional("div.Tensor_mode", |iter| native::pointwise::division::div_mode_meta(iter, self_,
+        other, rounding_mode)),
+}
+
+operator! {
+    /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
+    DIV__TENSOR_MODE: "div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)",
+        div__tensor_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("div_.Tensor_mode", self_, |iter| {
+            native::pointwise::division::div_mode_meta(iter, self_, other, rounding_mode)?;
+            native::pointwise::division::div_mode(iter, self_, other, rounding_mode)
+        })
+    },
+    Meta => iterate::in_place("div_.Tensor_mode", self_, |iter| native::pointwise::division::div_mode_meta(iter,
+        self_, other, rounding_mode)),
+}
+
+operator! {
+    /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
+    DIV_OUT_MODE: "div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
+        div_out_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>, out: &Tensor) -> (), by [self_,
+        other, out];
+    Cpu => {
+        iterate::out("div.out_mode", out, |iter| {
+            native::pointwise::division::div_mode_meta(iter, self_, other, rounding_mode)?;
+            native::pointwise::division::div_mode(iter, self_, other, rounding_mode)
+        })
+    },
+    Meta => iterate::out("div.out_mode", out, |iter| native::pointwise::division::div_mode_meta(iter, self_, other,
+        rounding_mode)),
+}
+
+operator! {
+    /// `self / other` for a number, rounded by `rounding_mode`.
+    DIV_SCALAR_MODE: "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
+        div_scalar_mode(self_: &Tensor, other: Scalar, rounding_mode: Option<&str>) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::division::div_scalar_mode(self_, other, rounding_mode),
+}
+
+operator! {
+    /// `self / other` for a number, rounded by `rounding_mode`.
+    DIV_SCALAR_MODE_OUT: "div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
+        div_scalar_mode_out(self_: &Tensor, other: Scalar, rounding_mode: Option<&str>, out: &Tensor) -> (),
+        by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::division::div_scalar_mode(self_, other, rounding_mode)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self /= other` for a number, rounded by `rounding_mode`.
+    DIV__SCALAR_MODE: "div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)",
+        div__scalar_mode(self_: &Tensor, other: Scalar, rounding_mode: Option<&str>) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::division::div_scalar_mode_(self_, other, rounding_mode),
+}
+
+operator! {
+    /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
+    FLOOR_DIVIDE: "floor_divide(Tensor self, Tensor other) -> Tensor", floor_divide(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("floor_divide", |iter| {
+            native::pointwise::division::floor_divide_meta(iter, self_, other)?;
+            native::pointwise::division::floor_divide(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("floor_divide", |iter| native::pointwise::division::floor_divide_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
+    FLOOR_DIVIDE__TENSOR: "floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        floor_divide__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("floor_divide_.Tensor", self_, |iter| {
+            native::pointwise::division::floor_divide_meta(iter, self_, other)?;
+            native::pointwise::division::floor_divide(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("floor_divide_.Tensor", self_,
+        |iter| native::pointwise::division::floor_divide_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
+    FLOOR_DIVIDE_OUT: "floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        floor_divide_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("floor_divide.out", out, |iter| {
+            native::pointwise::division::floor_divide_meta(iter, self_, other)?;
+            native::pointwise::division::floor_divide(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("floor_divide.out", out, |iter| native::pointwise::division::floor_divide_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `floor(self / other)`, for a number `other`.
+    FLOOR_DIVIDE_SCALAR: "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
+        floor_divide_scalar(self_: &Tensor, other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::division::floor_divide_scalar(self_, other),
+}
+
+operator! {
+    /// `floor(self / other)`, for a number `other`.
+    FLOOR_DIVIDE_SCALAR_OUT: "floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        floor_divide_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::division::floor_divide_scalar(self_, other)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self = floor(self / other)`, for a number `other`.
+    FLOOR_DIVIDE__SCALAR: "floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        floor_divide__scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::division::floor_divide_scalar_(self_, other),
+}
+
+operator! {
+    /// Another name of `div`.
+    TRUE_DIVIDE_TENSOR: "true_divide.Tensor(Tensor self, Tensor other) -> Tensor", true_divide_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    CompositeImplicitAutograd => native::pointwise::division::true_divide(self_, other),
+}
+
+operator! {
+    /// Another name of `div`.
+    TRUE_DIVIDE_OUT: "true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        true_divide_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::pointwise::division::true_divide(self_, other)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Another name of `div_`.
+    TRUE_DIVIDE__TENSOR: "true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        true_divide__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    CompositeImplicitAutograd => native::pointwise::division::true_divide_(self_, other),
+}
+
+operator! {
+    /// Another name of `div`, for a number.
+    TRUE_DIVIDE_SCALAR: "true_divide.Scalar(Tensor self, Scalar other) -> Tensor", true_divide_scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::pointwise::division::true_divide_scalar(self_, other),
+}
+
+operator! {
+    /// Another name of `div_`, for a number.
+    TRUE_DIVIDE__SCALAR: "true_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        true_divide__scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeImplicitAutograd => native::pointwise::division::true_divide_scalar_(self_, other),
+}
+
+operator! {
+    /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
+    REMAINDER_TENSOR: "remainder.Tensor(Tensor self, Tensor other) -> Tensor", remainder_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("remainder.Tensor", |iter| {
+            native::pointwise::division::remainder_meta(iter, self_, other)?;
+            native::pointwise::division::remainder(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("remainder.Tensor", |iter| native::pointwise::division::remainder_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
+    REMAINDER__TENSOR: "remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        remainder__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("remainder_.Tensor", self_, |iter| {
+            native::pointwise::division::remainder_meta(iter, self_, other)?;
+            native::pointwise::division::remainder(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("remainder_.Tensor", self_, |iter| native::pointwise::division::remainder_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
+    REMAINDER_TENSOR_OUT: "remainder.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        remainder_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("remainder.Tensor_out", out, |iter| {
+            native::pointwise::division::remainder_meta(iter, self_, other)?;
+            native::pointwise::division::remainder(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("remainder.Tensor_out", out, |iter| native::pointwise::division::remainder_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self - other * floor(self / other)`, for a number `other`, with its sign.
+    REMAINDER_SCALAR: "remainder.Scalar(Tensor self, Scalar other) -> Tensor", remainder_scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::division::remainder_scalar(self_, other),
+}
+
+operator! {
+    /// `self - other * floor(self / other)`, for a number `other`, with its sign.
+    REMAINDER_SCALAR_OUT: "remainder.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        remainder_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::division::remainder_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self -= other * floor(self / other)`, for a number `other`.
+    REMAINDER__SCALAR: "remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        remainder__scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::division::remainder_scalar_(self_, other),
+}
+
+operator! {
+    /// `self - other * floor(self / other)`, for a number `self`, with the sign of `other`.
+    REMAINDER_SCALAR_TENSOR: "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        remainder_scalar_tensor(self_: Scalar, other: &Tensor) -> Tensor, by [other];
+    CompositeExplicitAutograd => native::pointwise::division::remainder_scalar_tensor(self_, other),
+}
+
+operator! {
+    /// `self - other * floor(self / other)`, for a number `self`, with the sign of `other`.
+    REMAINDER_SCALAR_TENSOR_OUT: "remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        remainder_scalar_tensor_out(self_: Scalar, other: &Tensor, out: &Tensor) -> (), by [other, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::division::remainder_scalar_tensor(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
+    FMOD_TENSOR: "fmod.Tensor(Tensor self, Tensor other) -> Tensor", fmod_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("fmod.Tensor", |iter| {
+            native::pointwise::division::fmod_meta(iter, self_, other)?;
+            native::pointwise::division::fmod(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("fmod.Tensor", |iter| native::pointwise::division::fmod_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
+    FMOD__TENSOR: "fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", fmod__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("fmod_.Tensor", self_, |iter| {
+            native::pointwise::division::fmod_meta(iter, self_, other)?;
+            native::pointwise::division::fmod(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("fmod_.Tensor", self_, |iter| native::pointwise::division::fmod_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
+    FMOD_TENSOR_OUT: "fmod.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        fmod_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("fmod.Tensor_out", out, |iter| {
+            native::pointwise::division::fmod_meta(iter, self_, other)?;
+            native::pointwise::division::fmod(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("fmod.Tensor_out", out, |iter| native::pointwise::division::fmod_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self - other * trunc(self / other)`, for a number `other`, with the sign of `self`.
+    FMOD_SCALAR: "fmod.Scalar(Tensor self, Scalar other) -> Tensor", fmod_scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::division::fmod_scalar(self_, other),
+}
+
+operator! {
+    /// `self - other * trunc(self / other)`, for a number `other`, with the sign of `self`.
+    FMOD_SCALAR_OUT: "fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        fmod_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::division::fmod_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self -= other * trunc(self / other)`, for a number `other`.
+    FMOD__SCALAR: "fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", fmod__scalar(self_: &Tensor,
+        other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::division::fmod_scalar_(self_, other),
 }

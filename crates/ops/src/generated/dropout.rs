@@ -2,435 +2,87 @@
 
 //! The operators whose kernels are in `native::dropout`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_all_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `native_dropout`.
-pub type NativeDropoutFn = fn(DispatchKeySet, &Tensor, f64, Option<bool>) -> Result<(Tensor, Tensor)>;
-
-/// The operator `native_dropout`.
-pub static NATIVE_DROPOUT: Operator<NativeDropoutFn> = Operator::new(
-    "native_dropout",
-    "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, native_dropout_composite as NativeDropoutFn),
-        observed!(NATIVE_DROPOUT: NativeDropoutFn, [input], input, p, train),
-        boxing!(NATIVE_DROPOUT: NativeDropoutFn, input, p, train),
-    ],
-    native_dropout_boxed,
-);
-
-/// Zeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept.
-///
-/// `native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)`
-#[inline]
-pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = NATIVE_DROPOUT.select(input.key_set())?;
-    kernel(keys, input, p, train)
+operator! {
+    /// Zeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept.
+    NATIVE_DROPOUT: "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
+        native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> (Tensor, Tensor), by [input];
+    CompositeExplicitAutograd => native::nn::dropout::native_dropout(input, p, train),
 }
 
-fn native_dropout_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    p: f64,
-    train: Option<bool>,
-) -> Result<(Tensor, Tensor)> {
-    native::nn::dropout::native_dropout(input, p, train)
+operator! {
+    /// Zeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept.
+    NATIVE_DROPOUT_OUT: "native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+        native_dropout_out(input: &Tensor, p: f64, train: Option<bool>, out0: &Tensor, out1: &Tensor) -> (),
+        by [input, out0, out1];
+    CompositeExplicitAutograd => {
+        let (result0, result1) = native::nn::dropout::native_dropout(input, p, train)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1)])
+    },
 }
 
-fn native_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_dropout", given, 3)?;
-    native_dropout(arguments.tensor()?, arguments.float()?, arguments.optional_bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `grad_output * mask * scale`, the gradient of `native_dropout`.
+    NATIVE_DROPOUT_BACKWARD: "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
+        native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Tensor, by [grad_output, mask];
+    CompositeExplicitAutograd => native::nn::dropout::native_dropout_backward(grad_output, mask, scale),
 }
 
-/// A kernel of `native_dropout.out`.
-pub type NativeDropoutOutFn = fn(DispatchKeySet, &Tensor, f64, Option<bool>, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `native_dropout.out`.
-pub static NATIVE_DROPOUT_OUT: Operator<NativeDropoutOutFn> = Operator::new(
-    "native_dropout.out",
-    "native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            native_dropout_out_composite as NativeDropoutOutFn,
-        ),
-        observed!(NATIVE_DROPOUT_OUT: NativeDropoutOutFn, [input, out0, out1], input, p, train, out0, out1),
-        boxing!(NATIVE_DROPOUT_OUT: NativeDropoutOutFn, input, p, train, out0, out1),
-    ],
-    native_dropout_out_boxed,
-);
-
-/// Zeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept.
-///
-/// `native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
-#[inline]
-pub fn native_dropout_out(
-    input: &Tensor,
-    p: f64,
-    train: Option<bool>,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NATIVE_DROPOUT_OUT.select(input.key_set() | out0.key_set() | out1.key_set())?;
-    kernel(keys, input, p, train, out0, out1)
+operator! {
+    /// In training, zeros with probability `p` and each element divided by `1 - p` otherwise; else `input` itself.
+    DROPOUT: "dropout(Tensor input, float p, bool train) -> Tensor", dropout(input: &Tensor, p: f64,
+        train: bool) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::dropout::dropout(input, p, train),
 }
 
-fn native_dropout_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    p: f64,
-    train: Option<bool>,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    let (result0, result1) = native::nn::dropout::native_dropout(input, p, train)?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1)])
+operator! {
+    /// In training, zeroes each element with probability `p` and divides the others by `1 - p`.
+    DROPOUT_: "dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", dropout_(self_: &Tensor, p: f64,
+        train: bool) -> (), by [self_];
+    CompositeImplicitAutograd => native::nn::dropout::dropout_(self_, p, train),
 }
 
-fn native_dropout_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_dropout.out", given, 5)?;
-    native_dropout_out(
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.optional_bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// In training, zeros for whole channels with probability `p` and each other element divided by `1 - p`.
+    FEATURE_DROPOUT: "feature_dropout(Tensor input, float p, bool train) -> Tensor", feature_dropout(input: &Tensor,
+        p: f64, train: bool) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::dropout::feature_dropout(input, p, train),
 }
 
-/// A kernel of `native_dropout_backward`.
-pub type NativeDropoutBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, f64) -> Result<Tensor>;
-
-/// The operator `native_dropout_backward`.
-pub static NATIVE_DROPOUT_BACKWARD: Operator<NativeDropoutBackwardFn> = Operator::new(
-    "native_dropout_backward",
-    "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            native_dropout_backward_composite as NativeDropoutBackwardFn,
-        ),
-        observed!(NATIVE_DROPOUT_BACKWARD: NativeDropoutBackwardFn, [grad_output, mask], grad_output, mask, scale),
-        boxing!(NATIVE_DROPOUT_BACKWARD: NativeDropoutBackwardFn, grad_output, mask, scale),
-    ],
-    native_dropout_backward_boxed,
-);
-
-/// `grad_output * mask * scale`, the gradient of `native_dropout`.
-///
-/// `native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor`
-#[inline]
-pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
-    let (keys, kernel) = NATIVE_DROPOUT_BACKWARD.select(grad_output.key_set() | mask.key_set())?;
-    kernel(keys, grad_output, mask, scale)
+operator! {
+    /// `feature_dropout` in place.
+    FEATURE_DROPOUT_: "feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
+        feature_dropout_(self_: &Tensor, p: f64, train: bool) -> (), by [self_];
+    CompositeImplicitAutograd => native::nn::dropout::feature_dropout_(self_, p, train),
 }
 
-fn native_dropout_backward_composite(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    mask: &Tensor,
-    scale: f64,
-) -> Result<Tensor> {
-    native::nn::dropout::native_dropout_backward(grad_output, mask, scale)
+operator! {
+    /// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance are preserved.
+    ALPHA_DROPOUT: "alpha_dropout(Tensor input, float p, bool train) -> Tensor", alpha_dropout(input: &Tensor, p: f64,
+        train: bool) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::dropout::alpha_dropout(input, p, train),
 }
 
-fn native_dropout_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_dropout_backward", given, 3)?;
-    native_dropout_backward(arguments.tensor()?, arguments.tensor()?, arguments.float()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `alpha_dropout` in place.
+    ALPHA_DROPOUT_: "alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
+        alpha_dropout_(self_: &Tensor, p: f64, train: bool) -> (), by [self_];
+    CompositeImplicitAutograd => native::nn::dropout::alpha_dropout_(self_, p, train),
 }
 
-/// A kernel of `dropout`.
-pub type DropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
-
-/// The operator `dropout`.
-pub static DROPOUT: Operator<DropoutFn> = Operator::new(
-    "dropout",
-    "dropout(Tensor input, float p, bool train) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, dropout_composite as DropoutFn),
-        observed!(DROPOUT: DropoutFn, [input], input, p, train),
-        boxing!(DROPOUT: DropoutFn, input, p, train),
-    ],
-    dropout_boxed,
-);
-
-/// In training, zeros with probability `p` and each element divided by `1 - p` otherwise; else `input` itself.
-///
-/// `dropout(Tensor input, float p, bool train) -> Tensor`
-#[inline]
-pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    let (keys, kernel) = DROPOUT.select(input.key_set())?;
-    kernel(keys, input, p, train)
+operator! {
+    /// `alpha_dropout` of whole channels.
+    FEATURE_ALPHA_DROPOUT: "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+        feature_alpha_dropout(input: &Tensor, p: f64, train: bool) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::dropout::feature_alpha_dropout(input, p, train),
 }
 
-fn dropout_composite(_keys: DispatchKeySet, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    native::nn::dropout::dropout(input, p, train)
-}
-
-fn dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dropout", given, 3)?;
-    dropout(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `dropout_`.
-pub type DropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
-
-/// The operator `dropout_`.
-pub static DROPOUT_: Operator<DropoutInPlaceFn> = Operator::new(
-    "dropout_",
-    "dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, dropout__composite as DropoutInPlaceFn),
-        observed!(DROPOUT_: DropoutInPlaceFn, [self_], self_, p, train),
-        boxing!(DROPOUT_: DropoutInPlaceFn, self_, p, train),
-    ],
-    dropout__boxed,
-);
-
-/// In training, zeroes each element with probability `p` and divides the others by `1 - p`.
-///
-/// `dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)`
-#[inline]
-pub fn dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    let (keys, kernel) = DROPOUT_.select(self_.key_set())?;
-    kernel(keys, self_, p, train)
-}
-
-fn dropout__composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    native::nn::dropout::dropout_(self_, p, train)
-}
-
-fn dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dropout_", given, 3)?;
-    dropout_(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `feature_dropout`.
-pub type FeatureDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
-
-/// The operator `feature_dropout`.
-pub static FEATURE_DROPOUT: Operator<FeatureDropoutFn> = Operator::new(
-    "feature_dropout",
-    "feature_dropout(Tensor input, float p, bool train) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, feature_dropout_composite as FeatureDropoutFn),
-        observed!(FEATURE_DROPOUT: FeatureDropoutFn, [input], input, p, train),
-        boxing!(FEATURE_DROPOUT: FeatureDropoutFn, input, p, train),
-    ],
-    feature_dropout_boxed,
-);
-
-/// In training, zeros for whole channels with probability `p` and each other element divided by `1 - p`.
-///
-/// `feature_dropout(Tensor input, float p, bool train) -> Tensor`
-#[inline]
-pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    let (keys, kernel) = FEATURE_DROPOUT.select(input.key_set())?;
-    kernel(keys, input, p, train)
-}
-
-fn feature_dropout_composite(_keys: DispatchKeySet, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    native::nn::dropout::feature_dropout(input, p, train)
-}
-
-fn feature_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("feature_dropout", given, 3)?;
-    feature_dropout(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `feature_dropout_`.
-pub type FeatureDropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
-
-/// The operator `feature_dropout_`.
-pub static FEATURE_DROPOUT_: Operator<FeatureDropoutInPlaceFn> = Operator::new(
-    "feature_dropout_",
-    "feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            feature_dropout__composite as FeatureDropoutInPlaceFn,
-        ),
-        observed!(FEATURE_DROPOUT_: FeatureDropoutInPlaceFn, [self_], self_, p, train),
-        boxing!(FEATURE_DROPOUT_: FeatureDropoutInPlaceFn, self_, p, train),
-    ],
-    feature_dropout__boxed,
-);
-
-/// `feature_dropout` in place.
-///
-/// `feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)`
-#[inline]
-pub fn feature_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    let (keys, kernel) = FEATURE_DROPOUT_.select(self_.key_set())?;
-    kernel(keys, self_, p, train)
-}
-
-fn feature_dropout__composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    native::nn::dropout::feature_dropout_(self_, p, train)
-}
-
-fn feature_dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("feature_dropout_", given, 3)?;
-    feature_dropout_(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `alpha_dropout`.
-pub type AlphaDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
-
-/// The operator `alpha_dropout`.
-pub static ALPHA_DROPOUT: Operator<AlphaDropoutFn> = Operator::new(
-    "alpha_dropout",
-    "alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, alpha_dropout_composite as AlphaDropoutFn),
-        observed!(ALPHA_DROPOUT: AlphaDropoutFn, [input], input, p, train),
-        boxing!(ALPHA_DROPOUT: AlphaDropoutFn, input, p, train),
-    ],
-    alpha_dropout_boxed,
-);
-
-/// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance are preserved.
-///
-/// `alpha_dropout(Tensor input, float p, bool train) -> Tensor`
-#[inline]
-pub fn alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    let (keys, kernel) = ALPHA_DROPOUT.select(input.key_set())?;
-    kernel(keys, input, p, train)
-}
-
-fn alpha_dropout_composite(_keys: DispatchKeySet, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    native::nn::dropout::alpha_dropout(input, p, train)
-}
-
-fn alpha_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("alpha_dropout", given, 3)?;
-    alpha_dropout(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `alpha_dropout_`.
-pub type AlphaDropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
-
-/// The operator `alpha_dropout_`.
-pub static ALPHA_DROPOUT_: Operator<AlphaDropoutInPlaceFn> = Operator::new(
-    "alpha_dropout_",
-    "alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            alpha_dropout__composite as AlphaDropoutInPlaceFn,
-        ),
-        observed!(ALPHA_DROPOUT_: AlphaDropoutInPlaceFn, [self_], self_, p, train),
-        boxing!(ALPHA_DROPOUT_: AlphaDropoutInPlaceFn, self_, p, train),
-    ],
-    alpha_dropout__boxed,
-);
-
-/// `alpha_dropout` in place.
-///
-/// `alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)`
-#[inline]
-pub fn alpha_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    let (keys, kernel) = ALPHA_DROPOUT_.select(self_.key_set())?;
-    kernel(keys, self_, p, train)
-}
-
-fn alpha_dropout__composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    native::nn::dropout::alpha_dropout_(self_, p, train)
-}
-
-fn alpha_dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("alpha_dropout_", given, 3)?;
-    alpha_dropout_(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `feature_alpha_dropout`.
-pub type FeatureAlphaDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
-
-/// The operator `feature_alpha_dropout`.
-pub static FEATURE_ALPHA_DROPOUT: Operator<FeatureAlphaDropoutFn> = Operator::new(
-    "feature_alpha_dropout",
-    "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            feature_alpha_dropout_composite as FeatureAlphaDropoutFn,
-        ),
-        observed!(FEATURE_ALPHA_DROPOUT: FeatureAlphaDropoutFn, [input], input, p, train),
-        boxing!(FEATURE_ALPHA_DROPOUT: FeatureAlphaDropoutFn, input, p, train),
-    ],
-    feature_alpha_dropout_boxed,
-);
-
-/// `alpha_dropout` of whole channels.
-///
-/// `feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor`
-#[inline]
-pub fn feature_alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    let (keys, kernel) = FEATURE_ALPHA_DROPOUT.select(input.key_set())?;
-    kernel(keys, input, p, train)
-}
-
-fn feature_alpha_dropout_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    p: f64,
-    train: bool,
-) -> Result<Tensor> {
-    native::nn::dropout::feature_alpha_dropout(input, p, train)
-}
-
-fn feature_alpha_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("feature_alpha_dropout", given, 3)?;
-    feature_alpha_dropout(arguments.tensor()?, arguments.float()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `feature_alpha_dropout_`.
-pub type FeatureAlphaDropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
-
-/// The operator `feature_alpha_dropout_`.
-pub static FEATURE_ALPHA_DROPOUT_: Operator<FeatureAlphaDropoutInPlaceFn> = Operator::new(
-    "feature_alpha_dropout_",
-    "feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            feature_alpha_dropout__composite as FeatureAlphaDropoutInPlaceFn,
-        ),
-        observed!(FEATURE_ALPHA_DROPOUT_: FeatureAlphaDropoutInPlaceFn, [self_], self_, p, train),
-        boxing!(FEATURE_ALPHA_DROPOUT_: FeatureAlphaDropoutInPlaceFn, self_, p, train),
-    ],
-    feature_alpha_dropout__boxed,
-);
-
-/// `feature_alpha_dropout` in place.
-///
-/// `feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)`
-#[inline]
-pub fn feature_alpha_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    let (keys, kernel) = FEATURE_ALPHA_DROPOUT_.select(self_.key_set())?;
-    kernel(keys, self_, p, train)
-}
-
-fn feature_alpha_dropout__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: f64,
-    train: bool,
-) -> Result<()> {
-    native::nn::dropout::feature_alpha_dropout_(self_, p, train)
-}
-
-fn feature_alpha_dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("feature_alpha_dropout_", given, 3)?;
-    feature_alpha_dropout_(arguments.tensor()?, arguments.float()?, arguments.bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `feature_alpha_dropout` in place.
+    FEATURE_ALPHA_DROPOUT_: "feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
+        feature_alpha_dropout_(self_: &Tensor, p: f64, train: bool) -> (), by [self_];
+    CompositeImplicitAutograd => native::nn::dropout::feature_alpha_dropout_(self_, p, train),
 }

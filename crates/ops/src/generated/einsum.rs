@@ -2,208 +2,48 @@
 
 //! The operators whose kernels are in `native::einsum`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `einsum`.
-pub type EinsumFn = fn(DispatchKeySet, &str, &[Tensor], Option<&[i64]>) -> Result<Tensor>;
-
-/// The operator `einsum`.
-pub static EINSUM: Operator<EinsumFn> = Operator::new(
-    "einsum",
-    "einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, einsum_composite as EinsumFn),
-        observed!(EINSUM: EinsumFn, [tensors], equation, tensors, path),
-        boxing!(EINSUM: EinsumFn, equation, tensors, path),
-    ],
-    einsum_boxed,
-);
-
-/// The sum of products that an equation of subscripts describes; `path` lists the pairs of operands in the order of their contraction.
-///
-/// `einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor`
-#[inline]
-pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
-    let (keys, kernel) = EINSUM.select(tensors.key_set())?;
-    kernel(keys, equation, tensors, path)
+operator! {
+    /// The sum of products that an equation of subscripts describes; `path` lists the pairs of operands in the order of their contraction.
+    EINSUM: "einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", einsum(equation: &str,
+        tensors: &[Tensor], path: Option<&[i64]>) -> Tensor, by [tensors];
+    CompositeImplicitAutograd => native::linalg::einsum::einsum(equation, tensors, path),
 }
 
-fn einsum_composite(
-    _keys: DispatchKeySet,
-    equation: &str,
-    tensors: &[Tensor],
-    path: Option<&[i64]>,
-) -> Result<Tensor> {
-    native::linalg::einsum::einsum(equation, tensors, path)
+operator! {
+    /// `sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions.
+    TENSORDOT: "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+        tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Tensor, by [self_, other];
+    CompositeImplicitAutograd => native::linalg::einsum::tensordot(self_, other, dims_self, dims_other),
 }
 
-fn einsum_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("einsum", given, 3)?;
-    einsum(arguments.str()?, arguments.tensors()?, arguments.optional_ints()?).map(IntoValues::into_values)
+operator! {
+    /// `sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions.
+    TENSORDOT_OUT: "tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)",
+        tensordot_out(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64], out: &Tensor) -> (),
+        by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::einsum::tensordot(self_, other, dims_self, dims_other)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `tensordot`.
-pub type TensordotFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64]) -> Result<Tensor>;
-
-/// The operator `tensordot`.
-pub static TENSORDOT: Operator<TensordotFn> = Operator::new(
-    "tensordot",
-    "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, tensordot_composite as TensordotFn),
-        observed!(TENSORDOT: TensordotFn, [self_, other], self_, other, dims_self, dims_other),
-        boxing!(TENSORDOT: TensordotFn, self_, other, dims_self, dims_other),
-    ],
-    tensordot_boxed,
-);
-
-/// `sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions.
-///
-/// `tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor`
-#[inline]
-pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = TENSORDOT.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, dims_self, dims_other)
+operator! {
+    /// `sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions.
+    INNER: "inner(Tensor self, Tensor other) -> Tensor", inner(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
+        other];
+    CompositeImplicitAutograd => native::linalg::einsum::inner(self_, other),
 }
 
-fn tensordot_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    dims_self: &[i64],
-    dims_other: &[i64],
-) -> Result<Tensor> {
-    native::linalg::einsum::tensordot(self_, other, dims_self, dims_other)
-}
-
-fn tensordot_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tensordot", given, 4)?;
-    tensordot(arguments.tensor()?, arguments.tensor()?, arguments.ints()?, arguments.ints()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `tensordot.out`.
-pub type TensordotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &Tensor) -> Result<()>;
-
-/// The operator `tensordot.out`.
-pub static TENSORDOT_OUT: Operator<TensordotOutFn> = Operator::new(
-    "tensordot.out",
-    "tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, tensordot_out_composite as TensordotOutFn),
-        observed!(TENSORDOT_OUT: TensordotOutFn, [self_, other, out], self_, other, dims_self, dims_other, out),
-        boxing!(TENSORDOT_OUT: TensordotOutFn, self_, other, dims_self, dims_other, out),
-    ],
-    tensordot_out_boxed,
-);
-
-/// `sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions.
-///
-/// `tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn tensordot_out(
-    self_: &Tensor,
-    other: &Tensor,
-    dims_self: &[i64],
-    dims_other: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = TENSORDOT_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, dims_self, dims_other, out)
-}
-
-fn tensordot_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    dims_self: &[i64],
-    dims_other: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::einsum::tensordot(self_, other, dims_self, dims_other)?;
-    copy_to_out(&result, out)
-}
-
-fn tensordot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tensordot.out", given, 5)?;
-    tensordot_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `inner`.
-pub type InnerFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `inner`.
-pub static INNER: Operator<InnerFn> = Operator::new(
-    "inner",
-    "inner(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, inner_composite as InnerFn),
-        observed!(INNER: InnerFn, [self_, other], self_, other),
-        boxing!(INNER: InnerFn, self_, other),
-    ],
-    inner_boxed,
-);
-
-/// `sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions.
-///
-/// `inner(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = INNER.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn inner_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::linalg::einsum::inner(self_, other)
-}
-
-fn inner_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("inner", given, 2)?;
-    inner(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `inner.out`.
-pub type InnerOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `inner.out`.
-pub static INNER_OUT: Operator<InnerOutFn> = Operator::new(
-    "inner.out",
-    "inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, inner_out_composite as InnerOutFn),
-        observed!(INNER_OUT: InnerOutFn, [self_, other, out], self_, other, out),
-        boxing!(INNER_OUT: InnerOutFn, self_, other, out),
-    ],
-    inner_out_boxed,
-);
-
-/// `sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions.
-///
-/// `inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn inner_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = INNER_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn inner_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::linalg::einsum::inner(self_, other)?;
-    convert_to_out(&result, out)
-}
-
-fn inner_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("inner.out", given, 3)?;
-    inner_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions.
+    INNER_OUT: "inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", inner_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::einsum::inner(self_, other)?;
+        convert_to_out(&result, out)
+    },
 }

@@ -2,462 +2,106 @@
 
 //! The operators whose kernels are in `native::embedding`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `embedding`.
-pub type EmbeddingFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, bool, bool) -> Result<Tensor>;
-
-/// The operator `embedding`.
-pub static EMBEDDING: Operator<EmbeddingFn> = Operator::new(
-    "embedding",
-    "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, embedding_cpu as EmbeddingFn),
-        Kernel::new(DispatchKey::Meta, embedding_meta as EmbeddingFn),
-        observed!(EMBEDDING: EmbeddingFn, [weight, indices], weight, indices, padding_idx, scale_grad_by_freq, sparse),
-        boxing!(EMBEDDING: EmbeddingFn, weight, indices, padding_idx, scale_grad_by_freq, sparse),
-    ],
-    embedding_boxed,
-);
-
-/// The rows of the matrix `weight` at the given indices.
-///
-/// `embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor`
-#[inline]
-pub fn embedding(
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = EMBEDDING.select(weight.key_set() | indices.key_set())?;
-    kernel(keys, weight, indices, padding_idx, scale_grad_by_freq, sparse)
+operator! {
+    /// The rows of the matrix `weight` at the given indices.
+    EMBEDDING: "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+        embedding(weight: &Tensor, indices: &Tensor, padding_idx: i64, scale_grad_by_freq: bool,
+        sparse: bool) -> Tensor, by [weight, indices];
+    Cpu => {
+        if weight.was_resized() || indices.was_resized() {
+            return kernel(&weight.snapshot(), &indices.snapshot(), padding_idx, scale_grad_by_freq, sparse);
+        }
+        native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+    },
+    Meta => {
+        if weight.was_resized() || indices.was_resized() {
+            return kernel(&weight.snapshot(), &indices.snapshot(), padding_idx, scale_grad_by_freq, sparse);
+        }
+        ensure_same_device("embedding", &[weight, indices])?;
+        native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+    },
 }
 
-fn embedding_cpu(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-) -> Result<Tensor> {
-    if weight.was_resized() || indices.was_resized() {
-        return embedding_cpu(
-            _keys,
-            &weight.snapshot(),
-            &indices.snapshot(),
-            padding_idx,
-            scale_grad_by_freq,
-            sparse,
-        );
-    }
-    native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+operator! {
+    /// The rows of the matrix `weight` at the given indices.
+    EMBEDDING_OUT: "embedding.out(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor(a!) out) -> Tensor(a!)",
+        embedding_out(weight: &Tensor, indices: &Tensor, padding_idx: i64, scale_grad_by_freq: bool, sparse: bool,
+        out: &Tensor) -> (), by [weight, indices, out];
+    Cpu => {
+        if weight.was_resized() || indices.was_resized() {
+            return kernel(&weight.snapshot(), &indices.snapshot(), padding_idx, scale_grad_by_freq, sparse, out);
+        }
+        let result = native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if weight.was_resized() || indices.was_resized() {
+            return kernel(&weight.snapshot(), &indices.snapshot(), padding_idx, scale_grad_by_freq, sparse, out);
+        }
+        ensure_same_device("embedding.out", &[weight, indices, out])?;
+        let result = native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn embedding_meta(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-) -> Result<Tensor> {
-    if weight.was_resized() || indices.was_resized() {
-        return embedding_meta(
-            _keys,
-            &weight.snapshot(),
-            &indices.snapshot(),
-            padding_idx,
-            scale_grad_by_freq,
-            sparse,
-        );
-    }
-    ensure_same_device("embedding", &[weight, indices])?;
-    native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+operator! {
+    /// The gradient of `embedding` for `weight`.
+    EMBEDDING_BACKWARD: "embedding_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor",
+        embedding_backward(grad: &Tensor, indices: &Tensor, num_weights: i64, padding_idx: i64,
+        scale_grad_by_freq: bool, sparse: bool) -> Tensor, by [grad, indices];
+    CompositeImplicitAutograd => native::nn::embedding::embedding_backward(grad, indices, num_weights, padding_idx,
+        scale_grad_by_freq, sparse),
 }
 
-fn embedding_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("embedding", given, 5)?;
-    embedding(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// For each of `num_weights` rows the sum of the rows of `grad_output` with that index; row `padding_idx` stays zero.
+    EMBEDDING_DENSE_BACKWARD: "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
+        embedding_dense_backward(grad_output: &Tensor, indices: &Tensor, num_weights: i64, padding_idx: i64,
+        scale_grad_by_freq: bool) -> Tensor, by [grad_output, indices];
+    Cpu => {
+        if grad_output.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &indices.snapshot(), num_weights, padding_idx, scale_grad_by_freq);
+        }
+        native::nn::embedding::embedding_dense_backward(grad_output, indices, num_weights, padding_idx,
+            scale_grad_by_freq)
+    },
+    Meta => {
+        if grad_output.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &indices.snapshot(), num_weights, padding_idx, scale_grad_by_freq);
+        }
+        ensure_same_device("embedding_dense_backward", &[grad_output, indices])?;
+        native::nn::embedding::embedding_dense_backward(grad_output, indices, num_weights, padding_idx,
+            scale_grad_by_freq)
+    },
 }
 
-/// A kernel of `embedding.out`.
-pub type EmbeddingOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, bool, bool, &Tensor) -> Result<()>;
-
-/// The operator `embedding.out`.
-pub static EMBEDDING_OUT: Operator<EmbeddingOutFn> = Operator::new(
-    "embedding.out",
-    "embedding.out(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, embedding_out_cpu as EmbeddingOutFn),
-        Kernel::new(DispatchKey::Meta, embedding_out_meta as EmbeddingOutFn),
-        observed!(EMBEDDING_OUT: EmbeddingOutFn, [weight, indices, out], weight, indices, padding_idx, scale_grad_by_freq, sparse, out),
-        boxing!(EMBEDDING_OUT: EmbeddingOutFn, weight, indices, padding_idx, scale_grad_by_freq, sparse, out),
-    ],
-    embedding_out_boxed,
-);
-
-/// The rows of the matrix `weight` at the given indices.
-///
-/// `embedding.out(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn embedding_out(
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = EMBEDDING_OUT.select(weight.key_set() | indices.key_set() | out.key_set())?;
-    kernel(keys, weight, indices, padding_idx, scale_grad_by_freq, sparse, out)
-}
-
-fn embedding_out_cpu(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if weight.was_resized() || indices.was_resized() {
-        return embedding_out_cpu(
-            _keys,
-            &weight.snapshot(),
-            &indices.snapshot(),
-            padding_idx,
-            scale_grad_by_freq,
-            sparse,
-            out,
-        );
-    }
-    let result = native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
-    copy_to_out(&result, out)
-}
-
-fn embedding_out_meta(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if weight.was_resized() || indices.was_resized() {
-        return embedding_out_meta(
-            _keys,
-            &weight.snapshot(),
-            &indices.snapshot(),
-            padding_idx,
-            scale_grad_by_freq,
-            sparse,
-            out,
-        );
-    }
-    ensure_same_device("embedding.out", &[weight, indices, out])?;
-    let result = native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
-    copy_to_out(&result, out)
-}
-
-fn embedding_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("embedding.out", given, 6)?;
-    embedding_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `embedding_backward`.
-pub type EmbeddingBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool, bool) -> Result<Tensor>;
-
-/// The operator `embedding_backward`.
-pub static EMBEDDING_BACKWARD: Operator<EmbeddingBackwardFn> = Operator::new(
-    "embedding_backward",
-    "embedding_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            embedding_backward_composite as EmbeddingBackwardFn,
-        ),
-        observed!(EMBEDDING_BACKWARD: EmbeddingBackwardFn, [grad, indices], grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse),
-        boxing!(EMBEDDING_BACKWARD: EmbeddingBackwardFn, grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse),
-    ],
-    embedding_backward_boxed,
-);
-
-/// The gradient of `embedding` for `weight`.
-///
-/// `embedding_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor`
-#[inline]
-pub fn embedding_backward(
-    grad: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = EMBEDDING_BACKWARD.select(grad.key_set() | indices.key_set())?;
-    kernel(keys, grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
-}
-
-fn embedding_backward_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-) -> Result<Tensor> {
-    native::nn::embedding::embedding_backward(
-        grad,
-        indices,
-        num_weights,
-        padding_idx,
-        scale_grad_by_freq,
-        sparse,
-    )
-}
-
-fn embedding_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("embedding_backward", given, 6)?;
-    embedding_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `embedding_dense_backward`.
-pub type EmbeddingDenseBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool) -> Result<Tensor>;
-
-/// The operator `embedding_dense_backward`.
-pub static EMBEDDING_DENSE_BACKWARD: Operator<EmbeddingDenseBackwardFn> = Operator::new(
-    "embedding_dense_backward",
-    "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, embedding_dense_backward_cpu as EmbeddingDenseBackwardFn),
-        Kernel::new(DispatchKey::Meta, embedding_dense_backward_meta as EmbeddingDenseBackwardFn),
-        observed!(EMBEDDING_DENSE_BACKWARD: EmbeddingDenseBackwardFn, [grad_output, indices], grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
-        boxing!(EMBEDDING_DENSE_BACKWARD: EmbeddingDenseBackwardFn, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
-    ],
-    embedding_dense_backward_boxed,
-);
-
-/// For each of `num_weights` rows the sum of the rows of `grad_output` with that index; row `padding_idx` stays zero.
-///
-/// `embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor`
-#[inline]
-pub fn embedding_dense_backward(
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = EMBEDDING_DENSE_BACKWARD.select(grad_output.key_set() | indices.key_set())?;
-    kernel(keys, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
-}
-
-fn embedding_dense_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || indices.was_resized() {
-        return embedding_dense_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &indices.snapshot(),
-            num_weights,
-            padding_idx,
-            scale_grad_by_freq,
-        );
-    }
-    native::nn::embedding::embedding_dense_backward(
-        grad_output,
-        indices,
-        num_weights,
-        padding_idx,
-        scale_grad_by_freq,
-    )
-}
-
-fn embedding_dense_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || indices.was_resized() {
-        return embedding_dense_backward_meta(
-            _keys,
-            &grad_output.snapshot(),
-            &indices.snapshot(),
-            num_weights,
-            padding_idx,
-            scale_grad_by_freq,
-        );
-    }
-    ensure_same_device("embedding_dense_backward", &[grad_output, indices])?;
-    native::nn::embedding::embedding_dense_backward(
-        grad_output,
-        indices,
-        num_weights,
-        padding_idx,
-        scale_grad_by_freq,
-    )
-}
-
-fn embedding_dense_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("embedding_dense_backward", given, 5)?;
-    embedding_dense_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `embedding_dense_backward.out`.
-pub type EmbeddingDenseBackwardOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool, &Tensor) -> Result<()>;
-
-/// The operator `embedding_dense_backward.out`.
-pub static EMBEDDING_DENSE_BACKWARD_OUT: Operator<EmbeddingDenseBackwardOutFn> = Operator::new(
-    "embedding_dense_backward.out",
-    "embedding_dense_backward.out(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, embedding_dense_backward_out_cpu as EmbeddingDenseBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, embedding_dense_backward_out_meta as EmbeddingDenseBackwardOutFn),
-        observed!(EMBEDDING_DENSE_BACKWARD_OUT: EmbeddingDenseBackwardOutFn, [grad_output, indices, out], grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out),
-        boxing!(EMBEDDING_DENSE_BACKWARD_OUT: EmbeddingDenseBackwardOutFn, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out),
-    ],
-    embedding_dense_backward_out_boxed,
-);
-
-/// For each of `num_weights` rows the sum of the rows of `grad_output` with that index; row `padding_idx` stays zero.
-///
-/// `embedding_dense_backward.out(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn embedding_dense_backward_out(
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        EMBEDDING_DENSE_BACKWARD_OUT.select(grad_output.key_set() | indices.key_set() | out.key_set())?;
-    kernel(keys, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out)
-}
-
-fn embedding_dense_backward_out_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || indices.was_resized() {
-        return embedding_dense_backward_out_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &indices.snapshot(),
-            num_weights,
-            padding_idx,
-            scale_grad_by_freq,
-            out,
-        );
-    }
-    let result = native::nn::embedding::embedding_dense_backward(
-        grad_output,
-        indices,
-        num_weights,
-        padding_idx,
-        scale_grad_by_freq,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn embedding_dense_backward_out_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || indices.was_resized() {
-        return embedding_dense_backward_out_meta(
-            _keys,
-            &grad_output.snapshot(),
-            &indices.snapshot(),
-            num_weights,
-            padding_idx,
-            scale_grad_by_freq,
-            out,
-        );
-    }
-    ensure_same_device("embedding_dense_backward.out", &[grad_output, indices, out])?;
-    let result = native::nn::embedding::embedding_dense_backward(
-        grad_output,
-        indices,
-        num_weights,
-        padding_idx,
-        scale_grad_by_freq,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn embedding_dense_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("embedding_dense_backward.out", given, 6)?;
-    embedding_dense_backward_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// For each of `num_weights` rows the sum of the rows of `grad_output` with that index; row `padding_idx` stays zero.
+    EMBEDDING_DENSE_BACKWARD_OUT: "embedding_dense_backward.out(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, *, Tensor(a!) out) -> Tensor(a!)",
+        embedding_dense_backward_out(grad_output: &Tensor, indices: &Tensor, num_weights: i64, padding_idx: i64,
+        scale_grad_by_freq: bool, out: &Tensor) -> (), by [grad_output, indices, out];
+    Cpu => {
+        if grad_output.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &indices.snapshot(), num_weights, padding_idx, scale_grad_by_freq,
+                out);
+        }
+        let result = native::nn::embedding::embedding_dense_backward(grad_output, indices, num_weights, padding_idx,
+            scale_grad_by_freq)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if grad_output.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &indices.snapshot(), num_weights, padding_idx, scale_grad_by_freq,
+                out);
+        }
+        ensure_same_device("embedding_dense_backward.out", &[grad_output, indices, out])?;
+        let result = native::nn::embedding::embedding_dense_backward(grad_output, indices, num_weights, padding_idx,
+            scale_grad_by_freq)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,1326 +2,169 @@
 
 //! The operators whose kernels are in `native::embedding_bag`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `embedding_bag`.
-pub type EmbeddingBagFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    bool,
-    i64,
-    bool,
-    Option<&Tensor>,
-    bool,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
-
-/// The operator `embedding_bag`.
-pub static EMBEDDING_BAG: Operator<EmbeddingBagFn> = Operator::new(
-    "embedding_bag",
-    "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, embedding_bag_composite as EmbeddingBagFn),
-        observed!(EMBEDDING_BAG: EmbeddingBagFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset),
-        boxing!(EMBEDDING_BAG: EmbeddingBagFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset),
-    ],
-    embedding_bag_boxed,
-);
-
-/// The sum (mode 0), mean (1) or maximum (2) of the rows of `weight` in each bag.
-///
-/// `embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)`
-#[inline]
-pub fn embedding_bag(
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = EMBEDDING_BAG
-        .select(weight.key_set() | indices.key_set() | offsets.key_set() | per_sample_weights.key_set())?;
-    kernel(
-        keys,
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-    )
+operator! {
+    /// The sum (mode 0), mean (1) or maximum (2) of the rows of `weight` in each bag.
+    EMBEDDING_BAG: "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
+        embedding_bag(weight: &Tensor, indices: &Tensor, offsets: &Tensor, scale_grad_by_freq: bool, mode: i64,
+        sparse: bool, per_sample_weights: Option<&Tensor>, include_last_offset: bool) -> (Tensor, Tensor, Tensor,
+        Tensor), by [weight, indices, offsets, per_sample_weights];
+    CompositeImplicitAutograd => native::nn::embedding_bag::embedding_bag(weight, indices, offsets,
+        scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset),
 }
 
-fn embedding_bag_composite(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    native::nn::embedding_bag::embedding_bag(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-    )
+operator! {
+    /// `embedding_bag`, in which the index `padding_idx` is ignored.
+    EMBEDDING_BAG_PADDING_IDX: "embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
+        embedding_bag_padding_idx(weight: &Tensor, indices: &Tensor, offsets: &Tensor, scale_grad_by_freq: bool,
+        mode: i64, sparse: bool, per_sample_weights: Option<&Tensor>, include_last_offset: bool,
+        padding_idx: Option<i64>) -> (Tensor, Tensor, Tensor, Tensor), by [weight, indices, offsets,
+        per_sample_weights];
+    CompositeImplicitAutograd => native::nn::embedding_bag::embedding_bag_padding_idx(weight, indices, offsets,
+        scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
 }
 
-fn embedding_bag_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("embedding_bag", given, 8)?;
-    embedding_bag(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `embedding_bag`, the bag of each index, the number of indices in each bag, and the rows of the maxima.
+    _EMBEDDING_BAG: "_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
+        _embedding_bag(weight: &Tensor, indices: &Tensor, offsets: &Tensor, scale_grad_by_freq: bool, mode: i64,
+        sparse: bool, per_sample_weights: Option<&Tensor>, include_last_offset: bool, padding_idx: i64) -> (Tensor,
+        Tensor, Tensor, Tensor), by [weight, indices, offsets, per_sample_weights];
+    Cpu => {
+        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized() {
+            return kernel(&weight.snapshot(), &indices.snapshot(), &offsets.snapshot(), scale_grad_by_freq, mode,
+                sparse, per_sample_weights.snapshot().as_ref(), include_last_offset, padding_idx);
+        }
+        native::nn::embedding_bag::_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse,
+            per_sample_weights, include_last_offset, padding_idx)
+    },
+    Meta => {
+        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized() {
+            return kernel(&weight.snapshot(), &indices.snapshot(), &offsets.snapshot(), scale_grad_by_freq, mode,
+                sparse, per_sample_weights.snapshot().as_ref(), include_last_offset, padding_idx);
+        }
+        ensure_same_device("_embedding_bag", &[weight, indices,
+            offsets].into_iter().chain(per_sample_weights).collect::<Vec<&Tensor>>())?;
+        native::nn::embedding_bag::_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse,
+            per_sample_weights, include_last_offset, padding_idx)
+    },
 }
 
-/// A kernel of `embedding_bag.padding_idx`.
-pub type EmbeddingBagPaddingIdxFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    bool,
-    i64,
-    bool,
-    Option<&Tensor>,
-    bool,
-    Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
-
-/// The operator `embedding_bag.padding_idx`.
-pub static EMBEDDING_BAG_PADDING_IDX: Operator<EmbeddingBagPaddingIdxFn> = Operator::new(
-    "embedding_bag.padding_idx",
-    "embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            embedding_bag_padding_idx_composite as EmbeddingBagPaddingIdxFn,
-        ),
-        observed!(EMBEDDING_BAG_PADDING_IDX: EmbeddingBagPaddingIdxFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
-        boxing!(EMBEDDING_BAG_PADDING_IDX: EmbeddingBagPaddingIdxFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
-    ],
-    embedding_bag_padding_idx_boxed,
-);
-
-/// `embedding_bag`, in which the index `padding_idx` is ignored.
-///
-/// `embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)`
-#[inline]
-pub fn embedding_bag_padding_idx(
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = EMBEDDING_BAG_PADDING_IDX
-        .select(weight.key_set() | indices.key_set() | offsets.key_set() | per_sample_weights.key_set())?;
-    kernel(
-        keys,
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )
+operator! {
+    /// `embedding_bag`, the bag of each index, the number of indices in each bag, and the rows of the maxima.
+    _EMBEDDING_BAG_OUT: "_embedding_bag.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)",
+        _embedding_bag_out(weight: &Tensor, indices: &Tensor, offsets: &Tensor, scale_grad_by_freq: bool, mode: i64,
+        sparse: bool, per_sample_weights: Option<&Tensor>, include_last_offset: bool, padding_idx: i64, out0: &Tensor,
+        out1: &Tensor, out2: &Tensor, out3: &Tensor) -> (), by [weight, indices, offsets, per_sample_weights, out0,
+        out1, out2, out3];
+    Cpu => {
+        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized() {
+            return kernel(&weight.snapshot(), &indices.snapshot(), &offsets.snapshot(), scale_grad_by_freq, mode,
+                sparse, per_sample_weights.snapshot().as_ref(), include_last_offset, padding_idx, out0, out1, out2,
+                out3);
+        }
+        let (result0, result1, result2, result3) = native::nn::embedding_bag::_embedding_bag(weight, indices, offsets,
+            scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
+    },
+    Meta => {
+        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized() {
+            return kernel(&weight.snapshot(), &indices.snapshot(), &offsets.snapshot(), scale_grad_by_freq, mode,
+                sparse, per_sample_weights.snapshot().as_ref(), include_last_offset, padding_idx, out0, out1, out2,
+                out3);
+        }
+        ensure_same_device("_embedding_bag.out", &[weight, indices, offsets, out0, out1, out2,
+            out3].into_iter().chain(per_sample_weights).collect::<Vec<&Tensor>>())?;
+        let (result0, result1, result2, result3) = native::nn::embedding_bag::_embedding_bag(weight, indices, offsets,
+            scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
+    },
 }
 
-fn embedding_bag_padding_idx_composite(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    native::nn::embedding_bag::embedding_bag_padding_idx(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )
+operator! {
+    /// Another name of `_embedding_bag`.
+    _EMBEDDING_BAG_FORWARD_ONLY: "_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
+        _embedding_bag_forward_only(weight: &Tensor, indices: &Tensor, offsets: &Tensor, scale_grad_by_freq: bool,
+        mode: i64, sparse: bool, per_sample_weights: Option<&Tensor>, include_last_offset: bool,
+        padding_idx: i64) -> (Tensor, Tensor, Tensor, Tensor), by [weight, indices, offsets, per_sample_weights];
+    CompositeImplicitAutograd => native::nn::embedding_bag::_embedding_bag_forward_only(weight, indices, offsets,
+        scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
 }
 
-fn embedding_bag_padding_idx_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("embedding_bag.padding_idx", given, 9)?;
-    embedding_bag_padding_idx(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.optional_int()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Another name of `_embedding_bag`.
+    _EMBEDDING_BAG_FORWARD_ONLY_OUT: "_embedding_bag_forward_only.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)",
+        _embedding_bag_forward_only_out(weight: &Tensor, indices: &Tensor, offsets: &Tensor, scale_grad_by_freq: bool,
+        mode: i64, sparse: bool, per_sample_weights: Option<&Tensor>, include_last_offset: bool, padding_idx: i64,
+        out0: &Tensor, out1: &Tensor, out2: &Tensor, out3: &Tensor) -> (), by [weight, indices, offsets,
+        per_sample_weights, out0, out1, out2, out3];
+    CompositeImplicitAutograd => {
+        let (result0, result1, result2, result3) = native::nn::embedding_bag::_embedding_bag_forward_only(weight,
+            indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
+            padding_idx)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
+    },
 }
 
-/// A kernel of `_embedding_bag`.
-pub type _EmbeddingBagFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    bool,
-    i64,
-    bool,
-    Option<&Tensor>,
-    bool,
-    i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
-
-/// The operator `_embedding_bag`.
-pub static _EMBEDDING_BAG: Operator<_EmbeddingBagFn> = Operator::new(
-    "_embedding_bag",
-    "_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _embedding_bag_cpu as _EmbeddingBagFn),
-        Kernel::new(DispatchKey::Meta, _embedding_bag_meta as _EmbeddingBagFn),
-        observed!(_EMBEDDING_BAG: _EmbeddingBagFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
-        boxing!(_EMBEDDING_BAG: _EmbeddingBagFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
-    ],
-    _embedding_bag_boxed,
-);
-
-/// `embedding_bag`, the bag of each index, the number of indices in each bag, and the rows of the maxima.
-///
-/// `_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)`
-#[inline]
-pub fn _embedding_bag(
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = _EMBEDDING_BAG
-        .select(weight.key_set() | indices.key_set() | offsets.key_set() | per_sample_weights.key_set())?;
-    kernel(
-        keys,
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )
+operator! {
+    /// The gradient of `_embedding_bag` for `weight`.
+    _EMBEDDING_BAG_BACKWARD: "_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
+        _embedding_bag_backward(grad: &Tensor, indices: &Tensor, offsets: &Tensor, offset2bag: &Tensor,
+        bag_size: &Tensor, maximum_indices: &Tensor, num_weights: i64, scale_grad_by_freq: bool, mode: i64,
+        sparse: bool, per_sample_weights: Option<&Tensor>, padding_idx: i64) -> Tensor, by [grad, indices, offsets,
+        offset2bag, bag_size, maximum_indices, per_sample_weights];
+    CompositeImplicitAutograd => native::nn::embedding_bag::_embedding_bag_backward(grad, indices, offsets,
+        offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights,
+        padding_idx),
 }
 
-fn _embedding_bag_cpu(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    if weight.was_resized()
-        || indices.was_resized()
-        || offsets.was_resized()
-        || per_sample_weights.was_resized()
-    {
-        return _embedding_bag_cpu(
-            _keys,
-            &weight.snapshot(),
-            &indices.snapshot(),
-            &offsets.snapshot(),
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            per_sample_weights.snapshot().as_ref(),
-            include_last_offset,
-            padding_idx,
-        );
-    }
-    native::nn::embedding_bag::_embedding_bag(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )
+operator! {
+    /// The gradient of `_embedding_bag` for `weight`, as a dense tensor.
+    _EMBEDDING_BAG_DENSE_BACKWARD: "_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
+        _embedding_bag_dense_backward(grad: &Tensor, indices: &Tensor, offset2bag: &Tensor, bag_size: &Tensor,
+        maximum_indices: &Tensor, num_weights: i64, scale_grad_by_freq: bool, mode: i64,
+        per_sample_weights: Option<&Tensor>, padding_idx: i64) -> Tensor, by [grad, indices, offset2bag, bag_size,
+        maximum_indices, per_sample_weights];
+    CompositeImplicitAutograd => native::nn::embedding_bag::_embedding_bag_dense_backward(grad, indices, offset2bag,
+        bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx),
 }
 
-fn _embedding_bag_meta(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    if weight.was_resized()
-        || indices.was_resized()
-        || offsets.was_resized()
-        || per_sample_weights.was_resized()
-    {
-        return _embedding_bag_meta(
-            _keys,
-            &weight.snapshot(),
-            &indices.snapshot(),
-            &offsets.snapshot(),
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            per_sample_weights.snapshot().as_ref(),
-            include_last_offset,
-            padding_idx,
-        );
-    }
-    ensure_same_device(
-        "_embedding_bag",
-        &[weight, indices, offsets].into_iter().chain(per_sample_weights).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::embedding_bag::_embedding_bag(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )
+operator! {
+    /// The gradient of `_embedding_bag` for `weight`, as a dense tensor.
+    _EMBEDDING_BAG_DENSE_BACKWARD_OUT: "_embedding_bag_dense_backward.out(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)",
+        _embedding_bag_dense_backward_out(grad: &Tensor, indices: &Tensor, offset2bag: &Tensor, bag_size: &Tensor,
+        maximum_indices: &Tensor, num_weights: i64, scale_grad_by_freq: bool, mode: i64,
+        per_sample_weights: Option<&Tensor>, padding_idx: i64, out: &Tensor) -> (), by [grad, indices, offset2bag,
+        bag_size, maximum_indices, per_sample_weights, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::embedding_bag::_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size,
+            maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn _embedding_bag_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_embedding_bag", given, 9)?;
-    _embedding_bag(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The gradient of `_embedding_bag` for `per_sample_weights`.
+    _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD: "_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
+        _embedding_bag_per_sample_weights_backward(grad: &Tensor, weight: &Tensor, indices: &Tensor, offsets: &Tensor,
+        offset2bag: &Tensor, mode: i64, padding_idx: i64) -> Tensor, by [grad, weight, indices, offsets, offset2bag];
+    CompositeImplicitAutograd => native::nn::embedding_bag::_embedding_bag_per_sample_weights_backward(grad, weight,
+        indices, offsets, offset2bag, mode, padding_idx),
 }
 
-/// A kernel of `_embedding_bag.out`.
-pub type _EmbeddingBagOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    bool,
-    i64,
-    bool,
-    Option<&Tensor>,
-    bool,
-    i64,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `_embedding_bag.out`.
-pub static _EMBEDDING_BAG_OUT: Operator<_EmbeddingBagOutFn> = Operator::new(
-    "_embedding_bag.out",
-    "_embedding_bag.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _embedding_bag_out_cpu as _EmbeddingBagOutFn),
-        Kernel::new(DispatchKey::Meta, _embedding_bag_out_meta as _EmbeddingBagOutFn),
-        observed!(_EMBEDDING_BAG_OUT: _EmbeddingBagOutFn, [weight, indices, offsets, per_sample_weights, out0, out1, out2, out3], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
-        boxing!(_EMBEDDING_BAG_OUT: _EmbeddingBagOutFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
-    ],
-    _embedding_bag_out_boxed,
-);
-
-/// `embedding_bag`, the bag of each index, the number of indices in each bag, and the rows of the maxima.
-///
-/// `_embedding_bag.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)`
-#[inline]
-pub fn _embedding_bag_out(
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-    out3: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _EMBEDDING_BAG_OUT.select(
-        weight.key_set()
-            | indices.key_set()
-            | offsets.key_set()
-            | per_sample_weights.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set()
-            | out3.key_set(),
-    )?;
-    kernel(
-        keys,
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-        out0,
-        out1,
-        out2,
-        out3,
-    )
-}
-
-fn _embedding_bag_out_cpu(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-    out3: &Tensor,
-) -> Result<()> {
-    if weight.was_resized()
-        || indices.was_resized()
-        || offsets.was_resized()
-        || per_sample_weights.was_resized()
-    {
-        return _embedding_bag_out_cpu(
-            _keys,
-            &weight.snapshot(),
-            &indices.snapshot(),
-            &offsets.snapshot(),
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            per_sample_weights.snapshot().as_ref(),
-            include_last_offset,
-            padding_idx,
-            out0,
-            out1,
-            out2,
-            out3,
-        );
-    }
-    let (result0, result1, result2, result3) = native::nn::embedding_bag::_embedding_bag(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
-}
-
-fn _embedding_bag_out_meta(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-    out3: &Tensor,
-) -> Result<()> {
-    if weight.was_resized()
-        || indices.was_resized()
-        || offsets.was_resized()
-        || per_sample_weights.was_resized()
-    {
-        return _embedding_bag_out_meta(
-            _keys,
-            &weight.snapshot(),
-            &indices.snapshot(),
-            &offsets.snapshot(),
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            per_sample_weights.snapshot().as_ref(),
-            include_last_offset,
-            padding_idx,
-            out0,
-            out1,
-            out2,
-            out3,
-        );
-    }
-    ensure_same_device(
-        "_embedding_bag.out",
-        &[weight, indices, offsets, out0, out1, out2, out3]
-            .into_iter()
-            .chain(per_sample_weights)
-            .collect::<Vec<&Tensor>>(),
-    )?;
-    let (result0, result1, result2, result3) = native::nn::embedding_bag::_embedding_bag(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
-}
-
-fn _embedding_bag_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_embedding_bag.out", given, 13)?;
-    _embedding_bag_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_embedding_bag_forward_only`.
-pub type _EmbeddingBagForwardOnlyFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    bool,
-    i64,
-    bool,
-    Option<&Tensor>,
-    bool,
-    i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
-
-/// The operator `_embedding_bag_forward_only`.
-pub static _EMBEDDING_BAG_FORWARD_ONLY: Operator<_EmbeddingBagForwardOnlyFn> = Operator::new(
-    "_embedding_bag_forward_only",
-    "_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _embedding_bag_forward_only_composite as _EmbeddingBagForwardOnlyFn,
-        ),
-        observed!(_EMBEDDING_BAG_FORWARD_ONLY: _EmbeddingBagForwardOnlyFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
-        boxing!(_EMBEDDING_BAG_FORWARD_ONLY: _EmbeddingBagForwardOnlyFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
-    ],
-    _embedding_bag_forward_only_boxed,
-);
-
-/// Another name of `_embedding_bag`.
-///
-/// `_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)`
-#[inline]
-pub fn _embedding_bag_forward_only(
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = _EMBEDDING_BAG_FORWARD_ONLY
-        .select(weight.key_set() | indices.key_set() | offsets.key_set() | per_sample_weights.key_set())?;
-    kernel(
-        keys,
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )
-}
-
-fn _embedding_bag_forward_only_composite(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    native::nn::embedding_bag::_embedding_bag_forward_only(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )
-}
-
-fn _embedding_bag_forward_only_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_embedding_bag_forward_only", given, 9)?;
-    _embedding_bag_forward_only(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_embedding_bag_forward_only.out`.
-pub type _EmbeddingBagForwardOnlyOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    bool,
-    i64,
-    bool,
-    Option<&Tensor>,
-    bool,
-    i64,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `_embedding_bag_forward_only.out`.
-pub static _EMBEDDING_BAG_FORWARD_ONLY_OUT: Operator<_EmbeddingBagForwardOnlyOutFn> = Operator::new(
-    "_embedding_bag_forward_only.out",
-    "_embedding_bag_forward_only.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _embedding_bag_forward_only_out_composite as _EmbeddingBagForwardOnlyOutFn,
-        ),
-        observed!(_EMBEDDING_BAG_FORWARD_ONLY_OUT: _EmbeddingBagForwardOnlyOutFn, [weight, indices, offsets, per_sample_weights, out0, out1, out2, out3], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
-        boxing!(_EMBEDDING_BAG_FORWARD_ONLY_OUT: _EmbeddingBagForwardOnlyOutFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
-    ],
-    _embedding_bag_forward_only_out_boxed,
-);
-
-/// Another name of `_embedding_bag`.
-///
-/// `_embedding_bag_forward_only.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)`
-#[inline]
-pub fn _embedding_bag_forward_only_out(
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-    out3: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _EMBEDDING_BAG_FORWARD_ONLY_OUT.select(
-        weight.key_set()
-            | indices.key_set()
-            | offsets.key_set()
-            | per_sample_weights.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set()
-            | out3.key_set(),
-    )?;
-    kernel(
-        keys,
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-        out0,
-        out1,
-        out2,
-        out3,
-    )
-}
-
-fn _embedding_bag_forward_only_out_composite(
-    _keys: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-    out3: &Tensor,
-) -> Result<()> {
-    let (result0, result1, result2, result3) = native::nn::embedding_bag::_embedding_bag_forward_only(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
-}
-
-fn _embedding_bag_forward_only_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_embedding_bag_forward_only.out", given, 13)?;
-    _embedding_bag_forward_only_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_embedding_bag_backward`.
-pub type _EmbeddingBagBackwardFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    i64,
-    bool,
-    i64,
-    bool,
-    Option<&Tensor>,
-    i64,
-) -> Result<Tensor>;
-
-/// The operator `_embedding_bag_backward`.
-pub static _EMBEDDING_BAG_BACKWARD: Operator<_EmbeddingBagBackwardFn> = Operator::new(
-    "_embedding_bag_backward",
-    "_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _embedding_bag_backward_composite as _EmbeddingBagBackwardFn,
-        ),
-        observed!(_EMBEDDING_BAG_BACKWARD: _EmbeddingBagBackwardFn, [grad, indices, offsets, offset2bag, bag_size, maximum_indices, per_sample_weights], grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx),
-        boxing!(_EMBEDDING_BAG_BACKWARD: _EmbeddingBagBackwardFn, grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx),
-    ],
-    _embedding_bag_backward_boxed,
-);
-
-/// The gradient of `_embedding_bag` for `weight`.
-///
-/// `_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor`
-#[inline]
-pub fn _embedding_bag_backward(
-    grad: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    offset2bag: &Tensor,
-    bag_size: &Tensor,
-    maximum_indices: &Tensor,
-    num_weights: i64,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    padding_idx: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = _EMBEDDING_BAG_BACKWARD.select(
-        grad.key_set()
-            | indices.key_set()
-            | offsets.key_set()
-            | offset2bag.key_set()
-            | bag_size.key_set()
-            | maximum_indices.key_set()
-            | per_sample_weights.key_set(),
-    )?;
-    kernel(
-        keys,
-        grad,
-        indices,
-        offsets,
-        offset2bag,
-        bag_size,
-        maximum_indices,
-        num_weights,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        padding_idx,
-    )
-}
-
-fn _embedding_bag_backward_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    offset2bag: &Tensor,
-    bag_size: &Tensor,
-    maximum_indices: &Tensor,
-    num_weights: i64,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    padding_idx: i64,
-) -> Result<Tensor> {
-    native::nn::embedding_bag::_embedding_bag_backward(
-        grad,
-        indices,
-        offsets,
-        offset2bag,
-        bag_size,
-        maximum_indices,
-        num_weights,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        padding_idx,
-    )
-}
-
-fn _embedding_bag_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_embedding_bag_backward", given, 12)?;
-    _embedding_bag_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_embedding_bag_dense_backward`.
-pub type _EmbeddingBagDenseBackwardFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    i64,
-    bool,
-    i64,
-    Option<&Tensor>,
-    i64,
-) -> Result<Tensor>;
-
-/// The operator `_embedding_bag_dense_backward`.
-pub static _EMBEDDING_BAG_DENSE_BACKWARD: Operator<_EmbeddingBagDenseBackwardFn> = Operator::new(
-    "_embedding_bag_dense_backward",
-    "_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _embedding_bag_dense_backward_composite as _EmbeddingBagDenseBackwardFn,
-        ),
-        observed!(_EMBEDDING_BAG_DENSE_BACKWARD: _EmbeddingBagDenseBackwardFn, [grad, indices, offset2bag, bag_size, maximum_indices, per_sample_weights], grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx),
-        boxing!(_EMBEDDING_BAG_DENSE_BACKWARD: _EmbeddingBagDenseBackwardFn, grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx),
-    ],
-    _embedding_bag_dense_backward_boxed,
-);
-
-/// The gradient of `_embedding_bag` for `weight`, as a dense tensor.
-///
-/// `_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor`
-#[inline]
-pub fn _embedding_bag_dense_backward(
-    grad: &Tensor,
-    indices: &Tensor,
-    offset2bag: &Tensor,
-    bag_size: &Tensor,
-    maximum_indices: &Tensor,
-    num_weights: i64,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    per_sample_weights: Option<&Tensor>,
-    padding_idx: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = _EMBEDDING_BAG_DENSE_BACKWARD.select(
-        grad.key_set()
-            | indices.key_set()
-            | offset2bag.key_set()
-            | bag_size.key_set()
-            | maximum_indices.key_set()
-            | per_sample_weights.key_set(),
-    )?;
-    kernel(
-        keys,
-        grad,
-        indices,
-        offset2bag,
-        bag_size,
-        maximum_indices,
-        num_weights,
-        scale_grad_by_freq,
-        mode,
-        per_sample_weights,
-        padding_idx,
-    )
-}
-
-fn _embedding_bag_dense_backward_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    indices: &Tensor,
-    offset2bag: &Tensor,
-    bag_size: &Tensor,
-    maximum_indices: &Tensor,
-    num_weights: i64,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    per_sample_weights: Option<&Tensor>,
-    padding_idx: i64,
-) -> Result<Tensor> {
-    native::nn::embedding_bag::_embedding_bag_dense_backward(
-        grad,
-        indices,
-        offset2bag,
-        bag_size,
-        maximum_indices,
-        num_weights,
-        scale_grad_by_freq,
-        mode,
-        per_sample_weights,
-        padding_idx,
-    )
-}
-
-fn _embedding_bag_dense_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_embedding_bag_dense_backward", given, 10)?;
-    _embedding_bag_dense_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_embedding_bag_dense_backward.out`.
-pub type _EmbeddingBagDenseBackwardOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    i64,
-    bool,
-    i64,
-    Option<&Tensor>,
-    i64,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `_embedding_bag_dense_backward.out`.
-pub static _EMBEDDING_BAG_DENSE_BACKWARD_OUT: Operator<_EmbeddingBagDenseBackwardOutFn> = Operator::new(
-    "_embedding_bag_dense_backward.out",
-    "_embedding_bag_dense_backward.out(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _embedding_bag_dense_backward_out_composite as _EmbeddingBagDenseBackwardOutFn,
-        ),
-        observed!(_EMBEDDING_BAG_DENSE_BACKWARD_OUT: _EmbeddingBagDenseBackwardOutFn, [grad, indices, offset2bag, bag_size, maximum_indices, per_sample_weights, out], grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx, out),
-        boxing!(_EMBEDDING_BAG_DENSE_BACKWARD_OUT: _EmbeddingBagDenseBackwardOutFn, grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx, out),
-    ],
-    _embedding_bag_dense_backward_out_boxed,
-);
-
-/// The gradient of `_embedding_bag` for `weight`, as a dense tensor.
-///
-/// `_embedding_bag_dense_backward.out(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _embedding_bag_dense_backward_out(
-    grad: &Tensor,
-    indices: &Tensor,
-    offset2bag: &Tensor,
-    bag_size: &Tensor,
-    maximum_indices: &Tensor,
-    num_weights: i64,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    per_sample_weights: Option<&Tensor>,
-    padding_idx: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _EMBEDDING_BAG_DENSE_BACKWARD_OUT.select(
-        grad.key_set()
-            | indices.key_set()
-            | offset2bag.key_set()
-            | bag_size.key_set()
-            | maximum_indices.key_set()
-            | per_sample_weights.key_set()
-            | out.key_set(),
-    )?;
-    kernel(
-        keys,
-        grad,
-        indices,
-        offset2bag,
-        bag_size,
-        maximum_indices,
-        num_weights,
-        scale_grad_by_freq,
-        mode,
-        per_sample_weights,
-        padding_idx,
-        out,
-    )
-}
-
-fn _embedding_bag_dense_backward_out_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    indices: &Tensor,
-    offset2bag: &Tensor,
-    bag_size: &Tensor,
-    maximum_indices: &Tensor,
-    num_weights: i64,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    per_sample_weights: Option<&Tensor>,
-    padding_idx: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::embedding_bag::_embedding_bag_dense_backward(
-        grad,
-        indices,
-        offset2bag,
-        bag_size,
-        maximum_indices,
-        num_weights,
-        scale_grad_by_freq,
-        mode,
-        per_sample_weights,
-        padding_idx,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn _embedding_bag_dense_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_embedding_bag_dense_backward.out", given, 11)?;
-    _embedding_bag_dense_backward_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_embedding_bag_per_sample_weights_backward`.
-pub type _EmbeddingBagPerSampleWeightsBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `_embedding_bag_per_sample_weights_backward`.
-pub static _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD: Operator<_EmbeddingBagPerSampleWeightsBackwardFn> =
-    Operator::new(
-        "_embedding_bag_per_sample_weights_backward",
-        "_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeImplicitAutograd,
-                _embedding_bag_per_sample_weights_backward_composite
-                    as _EmbeddingBagPerSampleWeightsBackwardFn,
-            ),
-            observed!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD: _EmbeddingBagPerSampleWeightsBackwardFn, [grad, weight, indices, offsets, offset2bag], grad, weight, indices, offsets, offset2bag, mode, padding_idx),
-            boxing!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD: _EmbeddingBagPerSampleWeightsBackwardFn, grad, weight, indices, offsets, offset2bag, mode, padding_idx),
-        ],
-        _embedding_bag_per_sample_weights_backward_boxed,
-    );
-
-/// The gradient of `_embedding_bag` for `per_sample_weights`.
-///
-/// `_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor`
-#[inline]
-pub fn _embedding_bag_per_sample_weights_backward(
-    grad: &Tensor,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    offset2bag: &Tensor,
-    mode: i64,
-    padding_idx: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD.select(
-        grad.key_set() | weight.key_set() | indices.key_set() | offsets.key_set() | offset2bag.key_set(),
-    )?;
-    kernel(keys, grad, weight, indices, offsets, offset2bag, mode, padding_idx)
-}
-
-fn _embedding_bag_per_sample_weights_backward_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    offset2bag: &Tensor,
-    mode: i64,
-    padding_idx: i64,
-) -> Result<Tensor> {
-    native::nn::embedding_bag::_embedding_bag_per_sample_weights_backward(
-        grad,
-        weight,
-        indices,
-        offsets,
-        offset2bag,
-        mode,
-        padding_idx,
-    )
-}
-
-fn _embedding_bag_per_sample_weights_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_embedding_bag_per_sample_weights_backward", given, 7)?;
-    _embedding_bag_per_sample_weights_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_embedding_bag_per_sample_weights_backward.out`.
-pub type _EmbeddingBagPerSampleWeightsBackwardOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor, &Tensor, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `_embedding_bag_per_sample_weights_backward.out`.
-pub static _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT: Operator<
-    _EmbeddingBagPerSampleWeightsBackwardOutFn,
-> = Operator::new(
-    "_embedding_bag_per_sample_weights_backward.out",
-    "_embedding_bag_per_sample_weights_backward.out(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _embedding_bag_per_sample_weights_backward_out_composite
-                as _EmbeddingBagPerSampleWeightsBackwardOutFn,
-        ),
-        observed!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT: _EmbeddingBagPerSampleWeightsBackwardOutFn, [grad, weight, indices, offsets, offset2bag, out], grad, weight, indices, offsets, offset2bag, mode, padding_idx, out),
-        boxing!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT: _EmbeddingBagPerSampleWeightsBackwardOutFn, grad, weight, indices, offsets, offset2bag, mode, padding_idx, out),
-    ],
-    _embedding_bag_per_sample_weights_backward_out_boxed,
-);
-
-/// The gradient of `_embedding_bag` for `per_sample_weights`.
-///
-/// `_embedding_bag_per_sample_weights_backward.out(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _embedding_bag_per_sample_weights_backward_out(
-    grad: &Tensor,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    offset2bag: &Tensor,
-    mode: i64,
-    padding_idx: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT.select(
-        grad.key_set()
-            | weight.key_set()
-            | indices.key_set()
-            | offsets.key_set()
-            | offset2bag.key_set()
-            | out.key_set(),
-    )?;
-    kernel(keys, grad, weight, indices, offsets, offset2bag, mode, padding_idx, out)
-}
-
-fn _embedding_bag_per_sample_weights_backward_out_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    offset2bag: &Tensor,
-    mode: i64,
-    padding_idx: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::embedding_bag::_embedding_bag_per_sample_weights_backward(
-        grad,
-        weight,
-        indices,
-        offsets,
-        offset2bag,
-        mode,
-        padding_idx,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn _embedding_bag_per_sample_weights_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_embedding_bag_per_sample_weights_backward.out", given, 8)?;
-    _embedding_bag_per_sample_weights_backward_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The gradient of `_embedding_bag` for `per_sample_weights`.
+    _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT: "_embedding_bag_per_sample_weights_backward.out(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)",
+        _embedding_bag_per_sample_weights_backward_out(grad: &Tensor, weight: &Tensor, indices: &Tensor,
+        offsets: &Tensor, offset2bag: &Tensor, mode: i64, padding_idx: i64, out: &Tensor) -> (), by [grad, weight,
+        indices, offsets, offset2bag, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::embedding_bag::_embedding_bag_per_sample_weights_backward(grad, weight, indices,
+            offsets, offset2bag, mode, padding_idx)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,1972 +2,363 @@
 
 //! The operators whose kernels are in `native::empty_full`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
-    observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Device, Layout, MemoryFormat, Result, Scalar, ScalarType};
-
-/// A kernel of `empty.memory_format`.
-pub type EmptyMemoryFormatFn = fn(
-    DispatchKeySet,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `empty.memory_format`.
-pub static EMPTY_MEMORY_FORMAT: Operator<EmptyMemoryFormatFn> = Operator::new(
-    "empty.memory_format",
-    "empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            empty_memory_format_composite as EmptyMemoryFormatFn,
-        ),
-        observed!(EMPTY_MEMORY_FORMAT: EmptyMemoryFormatFn, [], size, dtype, layout, device, pin_memory, memory_format),
-        boxing!(EMPTY_MEMORY_FORMAT: EmptyMemoryFormatFn, size, dtype, layout, device, pin_memory, memory_format),
-    ],
-    empty_memory_format_boxed,
-);
-
-/// An uninitialized tensor.
-///
-/// `empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn empty_memory_format(
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = EMPTY_MEMORY_FORMAT.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn empty_memory_format_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::empty_full::empty(size, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn empty_memory_format_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("empty.memory_format", given, 6)?;
-    empty_memory_format(
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `empty.out`.
-pub type EmptyOutFn = fn(DispatchKeySet, &[i64], Option<MemoryFormat>, &Tensor) -> Result<()>;
-
-/// The operator `empty.out`.
-pub static EMPTY_OUT: Operator<EmptyOutFn> = Operator::new(
-    "empty.out",
-    "empty.out(SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_out_composite as EmptyOutFn),
-        observed!(EMPTY_OUT: EmptyOutFn, [out], size, memory_format, out),
-        boxing!(EMPTY_OUT: EmptyOutFn, size, memory_format, out),
-    ],
-    empty_out_boxed,
-);
-
-/// An uninitialized tensor.
-///
-/// `empty.out(SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn empty_out(size: &[i64], memory_format: Option<MemoryFormat>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EMPTY_OUT.select(out.key_set())?;
-    kernel(keys, size, memory_format, out)
-}
-
-fn empty_out_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::empty_full::empty(
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-        memory_format,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn empty_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("empty.out", given, 3)?;
-    empty_out(arguments.ints()?, arguments.optional_memory_format()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `full`.
-pub type FullFn = fn(
-    DispatchKeySet,
-    &[i64],
-    Scalar,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `full`.
-pub static FULL: Operator<FullFn> = Operator::new(
-    "full",
-    "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_composite as FullFn),
-        observed!(FULL: FullFn, [], size, fill_value, dtype, layout, device, pin_memory),
-        boxing!(FULL: FullFn, size, fill_value, dtype, layout, device, pin_memory),
-    ],
-    full_boxed,
-);
-
-/// A tensor filled with one value.
-///
-/// `full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn full(
-    size: &[i64],
-    fill_value: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = FULL.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, fill_value, dtype, layout, device, pin_memory)
-}
-
-fn full_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    fill_value: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::full(size, fill_value, dtype, layout, device, pin_memory)
-}
-
-fn full_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full", given, 6)?;
-    full(
-        arguments.ints()?,
-        arguments.scalar()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `full.out`.
-pub type FullOutFn = fn(DispatchKeySet, &[i64], Scalar, &Tensor) -> Result<()>;
-
-/// The operator `full.out`.
-pub static FULL_OUT: Operator<FullOutFn> = Operator::new(
-    "full.out",
-    "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_out_composite as FullOutFn),
-        observed!(FULL_OUT: FullOutFn, [out], size, fill_value, out),
-        boxing!(FULL_OUT: FullOutFn, size, fill_value, out),
-    ],
-    full_out_boxed,
-);
-
-/// A tensor filled with one value.
-///
-/// `full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn full_out(size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FULL_OUT.select(out.key_set())?;
-    kernel(keys, size, fill_value, out)
-}
-
-fn full_out_composite(_keys: DispatchKeySet, size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
-    let result = native::factory::empty_full::full(
-        size,
-        fill_value,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn full_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full.out", given, 3)?;
-    full_out(arguments.ints()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ones`.
-pub type OnesFn = fn(
-    DispatchKeySet,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `ones`.
-pub static ONES: Operator<OnesFn> = Operator::new(
-    "ones",
-    "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_composite as OnesFn),
-        observed!(ONES: OnesFn, [], size, dtype, layout, device, pin_memory),
-        boxing!(ONES: OnesFn, size, dtype, layout, device, pin_memory),
-    ],
-    ones_boxed,
-);
-
-/// A tensor of ones.
-///
-/// `ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn ones(
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = ONES.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, dtype, layout, device, pin_memory)
-}
-
-fn ones_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::ones(size, dtype, layout, device, pin_memory)
-}
-
-fn ones_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ones", given, 5)?;
-    ones(
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `ones.out`.
-pub type OnesOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `ones.out`.
-pub static ONES_OUT: Operator<OnesOutFn> = Operator::new(
-    "ones.out",
-    "ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_out_composite as OnesOutFn),
-        observed!(ONES_OUT: OnesOutFn, [out], size, out),
-        boxing!(ONES_OUT: OnesOutFn, size, out),
-    ],
-    ones_out_boxed,
-);
-
-/// A tensor of ones.
-///
-/// `ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn ones_out(size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ONES_OUT.select(out.key_set())?;
-    kernel(keys, size, out)
-}
-
-fn ones_out_composite(_keys: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::factory::empty_full::ones(
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn ones_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ones.out", given, 2)?;
-    ones_out(arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `zeros`.
-pub type ZerosFn = fn(
-    DispatchKeySet,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `zeros`.
-pub static ZEROS: Operator<ZerosFn> = Operator::new(
-    "zeros",
-    "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_composite as ZerosFn),
-        observed!(ZEROS: ZerosFn, [], size, dtype, layout, device, pin_memory),
-        boxing!(ZEROS: ZerosFn, size, dtype, layout, device, pin_memory),
-    ],
-    zeros_boxed,
-);
-
-/// A tensor of zeros.
-///
-/// `zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn zeros(
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = ZEROS.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, dtype, layout, device, pin_memory)
-}
-
-fn zeros_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::zeros(size, dtype, layout, device, pin_memory)
-}
-
-fn zeros_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("zeros", given, 5)?;
-    zeros(
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `zeros.out`.
-pub type ZerosOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `zeros.out`.
-pub static ZEROS_OUT: Operator<ZerosOutFn> = Operator::new(
-    "zeros.out",
-    "zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_out_composite as ZerosOutFn),
-        observed!(ZEROS_OUT: ZerosOutFn, [out], size, out),
-        boxing!(ZEROS_OUT: ZerosOutFn, size, out),
-    ],
-    zeros_out_boxed,
-);
-
-/// A tensor of zeros.
-///
-/// `zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn zeros_out(size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ZEROS_OUT.select(out.key_set())?;
-    kernel(keys, size, out)
-}
-
-fn zeros_out_composite(_keys: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::factory::empty_full::zeros(
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn zeros_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("zeros.out", given, 2)?;
-    zeros_out(arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `empty_strided`.
-pub type EmptyStridedFn = fn(
-    DispatchKeySet,
-    &[i64],
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `empty_strided`.
-pub static EMPTY_STRIDED: Operator<EmptyStridedFn> = Operator::new(
-    "empty_strided",
-    "empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_composite as EmptyStridedFn),
-        observed!(EMPTY_STRIDED: EmptyStridedFn, [], size, stride, dtype, layout, device, pin_memory),
-        boxing!(EMPTY_STRIDED: EmptyStridedFn, size, stride, dtype, layout, device, pin_memory),
-    ],
-    empty_strided_boxed,
-);
-
-/// An uninitialized tensor with the given strides.
-///
-/// `empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn empty_strided(
-    size: &[i64],
-    stride: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = EMPTY_STRIDED.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, stride, dtype, layout, device, pin_memory)
-}
-
-fn empty_strided_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    stride: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::empty_strided(size, stride, dtype, layout, device, pin_memory)
-}
-
-fn empty_strided_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("empty_strided", given, 6)?;
-    empty_strided(
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `empty_strided.out`.
-pub type EmptyStridedOutFn = fn(DispatchKeySet, &[i64], &[i64], &Tensor) -> Result<()>;
-
-/// The operator `empty_strided.out`.
-pub static EMPTY_STRIDED_OUT: Operator<EmptyStridedOutFn> = Operator::new(
-    "empty_strided.out",
-    "empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_out_composite as EmptyStridedOutFn),
-        observed!(EMPTY_STRIDED_OUT: EmptyStridedOutFn, [out], size, stride, out),
-        boxing!(EMPTY_STRIDED_OUT: EmptyStridedOutFn, size, stride, out),
-    ],
-    empty_strided_out_boxed,
-);
-
-/// An uninitialized tensor with the given strides.
-///
-/// `empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn empty_strided_out(size: &[i64], stride: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EMPTY_STRIDED_OUT.select(out.key_set())?;
-    kernel(keys, size, stride, out)
-}
-
-fn empty_strided_out_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::empty_full::empty_strided(
-        size,
-        stride,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn empty_strided_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("empty_strided.out", given, 3)?;
-    empty_strided_out(arguments.ints()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `scalar_tensor`.
-pub type ScalarTensorFn = fn(
-    DispatchKeySet,
-    Scalar,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `scalar_tensor`.
-pub static SCALAR_TENSOR: Operator<ScalarTensorFn> = Operator::new(
-    "scalar_tensor",
-    "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_composite as ScalarTensorFn),
-        observed!(SCALAR_TENSOR: ScalarTensorFn, [], s, dtype, layout, device, pin_memory),
-        boxing!(SCALAR_TENSOR: ScalarTensorFn, s, dtype, layout, device, pin_memory),
-    ],
-    scalar_tensor_boxed,
-);
-
-/// A tensor without dimensions that holds a number, by default of the default floating point dtype.
-///
-/// `scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn scalar_tensor(
-    s: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = SCALAR_TENSOR.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, s, dtype, layout, device, pin_memory)
-}
-
-fn scalar_tensor_composite(
-    _keys: DispatchKeySet,
-    s: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::scalar_tensor(s, dtype, layout, device, pin_memory)
-}
-
-fn scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scalar_tensor", given, 5)?;
-    scalar_tensor(
-        arguments.scalar()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scalar_tensor.out`.
-pub type ScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `scalar_tensor.out`.
-pub static SCALAR_TENSOR_OUT: Operator<ScalarTensorOutFn> = Operator::new(
-    "scalar_tensor.out",
-    "scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_out_composite as ScalarTensorOutFn),
-        observed!(SCALAR_TENSOR_OUT: ScalarTensorOutFn, [out], s, out),
-        boxing!(SCALAR_TENSOR_OUT: ScalarTensorOutFn, s, out),
-    ],
-    scalar_tensor_out_boxed,
-);
-
-/// A tensor without dimensions that holds a number, by default of the default floating point dtype.
-///
-/// `scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn scalar_tensor_out(s: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SCALAR_TENSOR_OUT.select(out.key_set())?;
-    kernel(keys, s, out)
-}
-
-fn scalar_tensor_out_composite(_keys: DispatchKeySet, s: Scalar, out: &Tensor) -> Result<()> {
-    let result = native::factory::empty_full::scalar_tensor(
-        s,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scalar_tensor.out", given, 2)?;
-    scalar_tensor_out(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `eye`.
-pub type EyeFn = fn(
-    DispatchKeySet,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `eye`.
-pub static EYE: Operator<EyeFn> = Operator::new(
-    "eye",
-    "eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_composite as EyeFn),
-        observed!(EYE: EyeFn, [], n, dtype, layout, device, pin_memory),
-        boxing!(EYE: EyeFn, n, dtype, layout, device, pin_memory),
-    ],
-    eye_boxed,
-);
-
-/// The identity matrix, `n x n`.
-///
-/// `eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn eye(
-    n: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = EYE.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, n, dtype, layout, device, pin_memory)
-}
-
-fn eye_composite(
-    _keys: DispatchKeySet,
-    n: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::eye(n, dtype, layout, device, pin_memory)
-}
-
-fn eye_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eye", given, 5)?;
-    eye(
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `eye.out`.
-pub type EyeOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
-
-/// The operator `eye.out`.
-pub static EYE_OUT: Operator<EyeOutFn> = Operator::new(
-    "eye.out",
-    "eye.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_out_composite as EyeOutFn),
-        observed!(EYE_OUT: EyeOutFn, [out], n, out),
-        boxing!(EYE_OUT: EyeOutFn, n, out),
-    ],
-    eye_out_boxed,
-);
-
-/// The identity matrix, `n x n`.
-///
-/// `eye.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn eye_out(n: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EYE_OUT.select(out.key_set())?;
-    kernel(keys, n, out)
-}
-
-fn eye_out_composite(_keys: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
-    let result =
-        native::factory::empty_full::eye(n, Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
-    copy_to_out(&result, out)
-}
-
-fn eye_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eye.out", given, 2)?;
-    eye_out(arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `eye.m`.
-pub type EyeMFn = fn(
-    DispatchKeySet,
-    i64,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `eye.m`.
-pub static EYE_M: Operator<EyeMFn> = Operator::new(
-    "eye.m",
-    "eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_composite as EyeMFn),
-        observed!(EYE_M: EyeMFn, [], n, m, dtype, layout, device, pin_memory),
-        boxing!(EYE_M: EyeMFn, n, m, dtype, layout, device, pin_memory),
-    ],
-    eye_m_boxed,
-);
-
-/// A matrix, `n x m`, with ones on the diagonal and zeros elsewhere.
-///
-/// `eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn eye_m(
-    n: i64,
-    m: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = EYE_M.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, n, m, dtype, layout, device, pin_memory)
-}
-
-fn eye_m_composite(
-    _keys: DispatchKeySet,
-    n: i64,
-    m: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::eye_m(n, m, dtype, layout, device, pin_memory)
-}
-
-fn eye_m_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eye.m", given, 6)?;
-    eye_m(
-        arguments.int()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `eye.m_out`.
-pub type EyeMOutFn = fn(DispatchKeySet, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `eye.m_out`.
-pub static EYE_M_OUT: Operator<EyeMOutFn> = Operator::new(
-    "eye.m_out",
-    "eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_out_composite as EyeMOutFn),
-        observed!(EYE_M_OUT: EyeMOutFn, [out], n, m, out),
-        boxing!(EYE_M_OUT: EyeMOutFn, n, m, out),
-    ],
-    eye_m_out_boxed,
-);
-
-/// A matrix, `n x m`, with ones on the diagonal and zeros elsewhere.
-///
-/// `eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn eye_m_out(n: i64, m: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EYE_M_OUT.select(out.key_set())?;
-    kernel(keys, n, m, out)
-}
-
-fn eye_m_out_composite(_keys: DispatchKeySet, n: i64, m: i64, out: &Tensor) -> Result<()> {
-    let result = native::factory::empty_full::eye_m(
-        n,
-        m,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn eye_m_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("eye.m_out", given, 3)?;
-    eye_m_out(arguments.int()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `empty_like`.
-pub type EmptyLikeFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `empty_like`.
-pub static EMPTY_LIKE: Operator<EmptyLikeFn> = Operator::new(
-    "empty_like",
-    "empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_composite as EmptyLikeFn),
-        observed!(EMPTY_LIKE: EmptyLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
-        boxing!(EMPTY_LIKE: EmptyLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
-    ],
-    empty_like_boxed,
-);
-
-/// An uninitialized tensor with the sizes, dtype, device and memory format of another.
-///
-/// `empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn empty_like(
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = EMPTY_LIKE.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn empty_like_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::empty_full::empty_like(self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn empty_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("empty_like", given, 6)?;
-    empty_like(
-        arguments.tensor()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `empty_like.out`.
-pub type EmptyLikeOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Tensor) -> Result<()>;
-
-/// The operator `empty_like.out`.
-pub static EMPTY_LIKE_OUT: Operator<EmptyLikeOutFn> = Operator::new(
-    "empty_like.out",
-    "empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_out_composite as EmptyLikeOutFn),
-        observed!(EMPTY_LIKE_OUT: EmptyLikeOutFn, [self_, out], self_, memory_format, out),
-        boxing!(EMPTY_LIKE_OUT: EmptyLikeOutFn, self_, memory_format, out),
-    ],
-    empty_like_out_boxed,
-);
-
-/// An uninitialized tensor with the sizes, dtype, device and memory format of another.
-///
-/// `empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn empty_like_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EMPTY_LIKE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, memory_format, out)
-}
-
-fn empty_like_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::empty_full::empty_like(
-        self_,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-        memory_format,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn empty_like_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("empty_like.out", given, 3)?;
-    empty_like_out(arguments.tensor()?, arguments.optional_memory_format()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `zeros_like`.
-pub type ZerosLikeFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `zeros_like`.
-pub static ZEROS_LIKE: Operator<ZerosLikeFn> = Operator::new(
-    "zeros_like",
-    "zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_composite as ZerosLikeFn),
-        observed!(ZEROS_LIKE: ZerosLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
-        boxing!(ZEROS_LIKE: ZerosLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
-    ],
-    zeros_like_boxed,
-);
-
-/// A tensor of zeros with the sizes and dtype of another.
-///
-/// `zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn zeros_like(
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = ZEROS_LIKE.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn zeros_like_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::empty_full::zeros_like(self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn zeros_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("zeros_like", given, 6)?;
-    zeros_like(
-        arguments.tensor()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `zeros_like.out`.
-pub type ZerosLikeOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Tensor) -> Result<()>;
-
-/// The operator `zeros_like.out`.
-pub static ZEROS_LIKE_OUT: Operator<ZerosLikeOutFn> = Operator::new(
-    "zeros_like.out",
-    "zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_out_composite as ZerosLikeOutFn),
-        observed!(ZEROS_LIKE_OUT: ZerosLikeOutFn, [self_, out], self_, memory_format, out),
-        boxing!(ZEROS_LIKE_OUT: ZerosLikeOutFn, self_, memory_format, out),
-    ],
-    zeros_like_out_boxed,
-);
-
-/// A tensor of zeros with the sizes and dtype of another.
-///
-/// `zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn zeros_like_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ZEROS_LIKE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, memory_format, out)
-}
-
-fn zeros_like_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::empty_full::zeros_like(
-        self_,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-        memory_format,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn zeros_like_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("zeros_like.out", given, 3)?;
-    zeros_like_out(arguments.tensor()?, arguments.optional_memory_format()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `ones_like`.
-pub type OnesLikeFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `ones_like`.
-pub static ONES_LIKE: Operator<OnesLikeFn> = Operator::new(
-    "ones_like",
-    "ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_composite as OnesLikeFn),
-        observed!(ONES_LIKE: OnesLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
-        boxing!(ONES_LIKE: OnesLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
-    ],
-    ones_like_boxed,
-);
-
-/// A tensor of ones with the sizes and dtype of another.
-///
-/// `ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn ones_like(
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = ONES_LIKE.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn ones_like_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::empty_full::ones_like(self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn ones_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ones_like", given, 6)?;
-    ones_like(
-        arguments.tensor()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `ones_like.out`.
-pub type OnesLikeOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Tensor) -> Result<()>;
-
-/// The operator `ones_like.out`.
-pub static ONES_LIKE_OUT: Operator<OnesLikeOutFn> = Operator::new(
-    "ones_like.out",
-    "ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_out_composite as OnesLikeOutFn),
-        observed!(ONES_LIKE_OUT: OnesLikeOutFn, [self_, out], self_, memory_format, out),
-        boxing!(ONES_LIKE_OUT: OnesLikeOutFn, self_, memory_format, out),
-    ],
-    ones_like_out_boxed,
-);
-
-/// A tensor of ones with the sizes and dtype of another.
-///
-/// `ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn ones_like_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ONES_LIKE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, memory_format, out)
-}
-
-fn ones_like_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::empty_full::ones_like(
-        self_,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-        memory_format,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn ones_like_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ones_like.out", given, 3)?;
-    ones_like_out(arguments.tensor()?, arguments.optional_memory_format()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `full_like`.
-pub type FullLikeFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Scalar,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `full_like`.
-pub static FULL_LIKE: Operator<FullLikeFn> = Operator::new(
-    "full_like",
-    "full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_composite as FullLikeFn),
-        observed!(FULL_LIKE: FullLikeFn, [self_], self_, fill_value, dtype, layout, device, pin_memory, memory_format),
-        boxing!(FULL_LIKE: FullLikeFn, self_, fill_value, dtype, layout, device, pin_memory, memory_format),
-    ],
-    full_like_boxed,
-);
-
-/// A tensor filled with `fill_value`, with the sizes and dtype of another.
-///
-/// `full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn full_like(
-    self_: &Tensor,
-    fill_value: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = FULL_LIKE.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, fill_value, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn full_like_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    fill_value: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::empty_full::full_like(
-        self_,
-        fill_value,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
-}
-
-fn full_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full_like", given, 7)?;
-    full_like(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `full_like.out`.
-pub type FullLikeOutFn = fn(DispatchKeySet, &Tensor, Scalar, Option<MemoryFormat>, &Tensor) -> Result<()>;
-
-/// The operator `full_like.out`.
-pub static FULL_LIKE_OUT: Operator<FullLikeOutFn> = Operator::new(
-    "full_like.out",
-    "full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_out_composite as FullLikeOutFn),
-        observed!(FULL_LIKE_OUT: FullLikeOutFn, [self_, out], self_, fill_value, memory_format, out),
-        boxing!(FULL_LIKE_OUT: FullLikeOutFn, self_, fill_value, memory_format, out),
-    ],
-    full_like_out_boxed,
-);
-
-/// A tensor filled with `fill_value`, with the sizes and dtype of another.
-///
-/// `full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn full_like_out(
-    self_: &Tensor,
-    fill_value: Scalar,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = FULL_LIKE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, fill_value, memory_format, out)
-}
-
-fn full_like_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    fill_value: Scalar,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::empty_full::full_like(
-        self_,
-        fill_value,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-        memory_format,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn full_like_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full_like.out", given, 4)?;
-    full_like_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.optional_memory_format()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `new_empty`.
-pub type NewEmptyFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `new_empty`.
-pub static NEW_EMPTY: Operator<NewEmptyFn> = Operator::new(
-    "new_empty",
-    "new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_composite as NewEmptyFn),
-        observed!(NEW_EMPTY: NewEmptyFn, [self_], self_, size, dtype, layout, device, pin_memory),
-        boxing!(NEW_EMPTY: NewEmptyFn, self_, size, dtype, layout, device, pin_memory),
-    ],
-    new_empty_boxed,
-);
-
-/// An uninitialized tensor of the given sizes, with the dtype and device of another.
-///
-/// `new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn new_empty(
-    self_: &Tensor,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = NEW_EMPTY.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, size, dtype, layout, device, pin_memory)
-}
-
-fn new_empty_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::new_empty(self_, size, dtype, layout, device, pin_memory)
-}
-
-fn new_empty_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_empty", given, 6)?;
-    new_empty(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `new_empty.out`.
-pub type NewEmptyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `new_empty.out`.
-pub static NEW_EMPTY_OUT: Operator<NewEmptyOutFn> = Operator::new(
-    "new_empty.out",
-    "new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_out_composite as NewEmptyOutFn),
-        observed!(NEW_EMPTY_OUT: NewEmptyOutFn, [self_, out], self_, size, out),
-        boxing!(NEW_EMPTY_OUT: NewEmptyOutFn, self_, size, out),
-    ],
-    new_empty_out_boxed,
-);
-
-/// An uninitialized tensor of the given sizes, with the dtype and device of another.
-///
-/// `new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn new_empty_out(self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NEW_EMPTY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, size, out)
-}
-
-fn new_empty_out_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::factory::empty_full::new_empty(
-        self_,
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn new_empty_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_empty.out", given, 3)?;
-    new_empty_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `new_empty_strided`.
-pub type NewEmptyStridedFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &[i64],
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `new_empty_strided`.
-pub static NEW_EMPTY_STRIDED: Operator<NewEmptyStridedFn> = Operator::new(
-    "new_empty_strided",
-    "new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_strided_composite as NewEmptyStridedFn),
-        observed!(NEW_EMPTY_STRIDED: NewEmptyStridedFn, [self_], self_, size, stride, dtype, layout, device, pin_memory),
-        boxing!(NEW_EMPTY_STRIDED: NewEmptyStridedFn, self_, size, stride, dtype, layout, device, pin_memory),
-    ],
-    new_empty_strided_boxed,
-);
-
-/// An uninitialized tensor of the given sizes and strides, with the dtype and device of another.
-///
-/// `new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn new_empty_strided(
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = NEW_EMPTY_STRIDED.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, size, stride, dtype, layout, device, pin_memory)
-}
-
-fn new_empty_strided_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::new_empty_strided(self_, size, stride, dtype, layout, device, pin_memory)
-}
-
-fn new_empty_strided_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_empty_strided", given, 7)?;
-    new_empty_strided(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `new_empty_strided.out`.
-pub type NewEmptyStridedOutFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &Tensor) -> Result<()>;
-
-/// The operator `new_empty_strided.out`.
-pub static NEW_EMPTY_STRIDED_OUT: Operator<NewEmptyStridedOutFn> = Operator::new(
-    "new_empty_strided.out",
-    "new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            new_empty_strided_out_composite as NewEmptyStridedOutFn,
-        ),
-        observed!(NEW_EMPTY_STRIDED_OUT: NewEmptyStridedOutFn, [self_, out], self_, size, stride, out),
-        boxing!(NEW_EMPTY_STRIDED_OUT: NewEmptyStridedOutFn, self_, size, stride, out),
-    ],
-    new_empty_strided_out_boxed,
-);
-
-/// An uninitialized tensor of the given sizes and strides, with the dtype and device of another.
-///
-/// `new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn new_empty_strided_out(self_: &Tensor, size: &[i64], stride: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NEW_EMPTY_STRIDED_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, size, stride, out)
-}
-
-fn new_empty_strided_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::empty_full::new_empty_strided(
-        self_,
-        size,
-        stride,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn new_empty_strided_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_empty_strided.out", given, 4)?;
-    new_empty_strided_out(arguments.tensor()?, arguments.ints()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `new_full`.
-pub type NewFullFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &[i64],
-    Scalar,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `new_full`.
-pub static NEW_FULL: Operator<NewFullFn> = Operator::new(
-    "new_full",
-    "new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_composite as NewFullFn),
-        observed!(NEW_FULL: NewFullFn, [self_], self_, size, fill_value, dtype, layout, device, pin_memory),
-        boxing!(NEW_FULL: NewFullFn, self_, size, fill_value, dtype, layout, device, pin_memory),
-    ],
-    new_full_boxed,
-);
-
-/// A tensor filled with `fill_value`, with the dtype and device of another.
-///
-/// `new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn new_full(
-    self_: &Tensor,
-    size: &[i64],
-    fill_value: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = NEW_FULL.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, size, fill_value, dtype, layout, device, pin_memory)
-}
-
-fn new_full_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    fill_value: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::new_full(self_, size, fill_value, dtype, layout, device, pin_memory)
-}
-
-fn new_full_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_full", given, 7)?;
-    new_full(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.scalar()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `new_full.out`.
-pub type NewFullOutFn = fn(DispatchKeySet, &Tensor, &[i64], Scalar, &Tensor) -> Result<()>;
-
-/// The operator `new_full.out`.
-pub static NEW_FULL_OUT: Operator<NewFullOutFn> = Operator::new(
-    "new_full.out",
-    "new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_out_composite as NewFullOutFn),
-        observed!(NEW_FULL_OUT: NewFullOutFn, [self_, out], self_, size, fill_value, out),
-        boxing!(NEW_FULL_OUT: NewFullOutFn, self_, size, fill_value, out),
-    ],
-    new_full_out_boxed,
-);
-
-/// A tensor filled with `fill_value`, with the dtype and device of another.
-///
-/// `new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn new_full_out(self_: &Tensor, size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NEW_FULL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, size, fill_value, out)
-}
-
-fn new_full_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    fill_value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::empty_full::new_full(
-        self_,
-        size,
-        fill_value,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn new_full_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_full.out", given, 4)?;
-    new_full_out(arguments.tensor()?, arguments.ints()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `new_zeros`.
-pub type NewZerosFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `new_zeros`.
-pub static NEW_ZEROS: Operator<NewZerosFn> = Operator::new(
-    "new_zeros",
-    "new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_composite as NewZerosFn),
-        observed!(NEW_ZEROS: NewZerosFn, [self_], self_, size, dtype, layout, device, pin_memory),
-        boxing!(NEW_ZEROS: NewZerosFn, self_, size, dtype, layout, device, pin_memory),
-    ],
-    new_zeros_boxed,
-);
-
-/// A tensor of zeros, with the dtype and device of another.
-///
-/// `new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn new_zeros(
-    self_: &Tensor,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = NEW_ZEROS.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, size, dtype, layout, device, pin_memory)
-}
-
-fn new_zeros_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::new_zeros(self_, size, dtype, layout, device, pin_memory)
-}
-
-fn new_zeros_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_zeros", given, 6)?;
-    new_zeros(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `new_zeros.out`.
-pub type NewZerosOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `new_zeros.out`.
-pub static NEW_ZEROS_OUT: Operator<NewZerosOutFn> = Operator::new(
-    "new_zeros.out",
-    "new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_out_composite as NewZerosOutFn),
-        observed!(NEW_ZEROS_OUT: NewZerosOutFn, [self_, out], self_, size, out),
-        boxing!(NEW_ZEROS_OUT: NewZerosOutFn, self_, size, out),
-    ],
-    new_zeros_out_boxed,
-);
-
-/// A tensor of zeros, with the dtype and device of another.
-///
-/// `new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn new_zeros_out(self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NEW_ZEROS_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, size, out)
-}
-
-fn new_zeros_out_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::factory::empty_full::new_zeros(
-        self_,
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn new_zeros_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_zeros.out", given, 3)?;
-    new_zeros_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `new_ones`.
-pub type NewOnesFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `new_ones`.
-pub static NEW_ONES: Operator<NewOnesFn> = Operator::new(
-    "new_ones",
-    "new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_composite as NewOnesFn),
-        observed!(NEW_ONES: NewOnesFn, [self_], self_, size, dtype, layout, device, pin_memory),
-        boxing!(NEW_ONES: NewOnesFn, self_, size, dtype, layout, device, pin_memory),
-    ],
-    new_ones_boxed,
-);
-
-/// A tensor of ones, with the dtype and device of another.
-///
-/// `new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn new_ones(
-    self_: &Tensor,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = NEW_ONES.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, size, dtype, layout, device, pin_memory)
-}
-
-fn new_ones_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::new_ones(self_, size, dtype, layout, device, pin_memory)
-}
-
-fn new_ones_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_ones", given, 6)?;
-    new_ones(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `new_ones.out`.
-pub type NewOnesOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `new_ones.out`.
-pub static NEW_ONES_OUT: Operator<NewOnesOutFn> = Operator::new(
-    "new_ones.out",
-    "new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_out_composite as NewOnesOutFn),
-        observed!(NEW_ONES_OUT: NewOnesOutFn, [self_, out], self_, size, out),
-        boxing!(NEW_ONES_OUT: NewOnesOutFn, self_, size, out),
-    ],
-    new_ones_out_boxed,
-);
-
-/// A tensor of ones, with the dtype and device of another.
-///
-/// `new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn new_ones_out(self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NEW_ONES_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, size, out)
-}
-
-fn new_ones_out_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::factory::empty_full::new_ones(
-        self_,
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn new_ones_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("new_ones.out", given, 3)?;
-    new_ones_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `empty_permuted`.
-pub type EmptyPermutedFn = fn(
-    DispatchKeySet,
-    &[i64],
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `empty_permuted`.
-pub static EMPTY_PERMUTED: Operator<EmptyPermutedFn> = Operator::new(
-    "empty_permuted",
-    "empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_permuted_composite as EmptyPermutedFn),
-        observed!(EMPTY_PERMUTED: EmptyPermutedFn, [], size, physical_layout, dtype, layout, device, pin_memory),
-        boxing!(EMPTY_PERMUTED: EmptyPermutedFn, size, physical_layout, dtype, layout, device, pin_memory),
-    ],
-    empty_permuted_boxed,
-);
-
-/// An uninitialized tensor whose dimensions have a given order in memory.
-///
-/// `empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn empty_permuted(
-    size: &[i64],
-    physical_layout: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = EMPTY_PERMUTED.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, physical_layout, dtype, layout, device, pin_memory)
-}
-
-fn empty_permuted_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    physical_layout: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::empty_full::empty_permuted(size, physical_layout, dtype, layout, device, pin_memory)
-}
-
-fn empty_permuted_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("empty_permuted", given, 6)?;
-    empty_permuted(
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `empty_permuted.out`.
-pub type EmptyPermutedOutFn = fn(DispatchKeySet, &[i64], &[i64], &Tensor) -> Result<()>;
-
-/// The operator `empty_permuted.out`.
-pub static EMPTY_PERMUTED_OUT: Operator<EmptyPermutedOutFn> = Operator::new(
-    "empty_permuted.out",
-    "empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            empty_permuted_out_composite as EmptyPermutedOutFn,
-        ),
-        observed!(EMPTY_PERMUTED_OUT: EmptyPermutedOutFn, [out], size, physical_layout, out),
-        boxing!(EMPTY_PERMUTED_OUT: EmptyPermutedOutFn, size, physical_layout, out),
-    ],
-    empty_permuted_out_boxed,
-);
-
-/// An uninitialized tensor whose dimensions have a given order in memory.
-///
-/// `empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn empty_permuted_out(size: &[i64], physical_layout: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EMPTY_PERMUTED_OUT.select(out.key_set())?;
-    kernel(keys, size, physical_layout, out)
-}
-
-fn empty_permuted_out_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    physical_layout: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::empty_full::empty_permuted(
-        size,
-        physical_layout,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn empty_permuted_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("empty_permuted.out", given, 3)?;
-    empty_permuted_out(arguments.ints()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+use flambeau_core::{Device, Layout, MemoryFormat, Scalar, ScalarType};
+
+operator! {
+    /// An uninitialized tensor.
+    EMPTY_MEMORY_FORMAT: "empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        empty_memory_format(size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>, memory_format: Option<MemoryFormat>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::empty(size, dtype, layout, device, pin_memory,
+        memory_format),
+}
+
+operator! {
+    /// An uninitialized tensor.
+    EMPTY_OUT: "empty.out(SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        empty_out(size: &[i64], memory_format: Option<MemoryFormat>, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::empty(size, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None, memory_format)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor filled with one value.
+    FULL: "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        full(size: &[i64], fill_value: Scalar, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::full(size, fill_value, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// A tensor filled with one value.
+    FULL_OUT: "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)", full_out(size: &[i64],
+        fill_value: Scalar, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::full(size, fill_value, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor of ones.
+    ONES: "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        ones(size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::ones(size, dtype, layout, device, pin_memory),
+}
+
+operator! {
+    /// A tensor of ones.
+    ONES_OUT: "ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)", ones_out(size: &[i64], out: &Tensor) -> (),
+        by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::ones(size, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor of zeros.
+    ZEROS: "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        zeros(size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::zeros(size, dtype, layout, device, pin_memory),
+}
+
+operator! {
+    /// A tensor of zeros.
+    ZEROS_OUT: "zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)", zeros_out(size: &[i64],
+        out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::zeros(size, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// An uninitialized tensor with the given strides.
+    EMPTY_STRIDED: "empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        empty_strided(size: &[i64], stride: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::empty_strided(size, stride, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// An uninitialized tensor with the given strides.
+    EMPTY_STRIDED_OUT: "empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
+        empty_strided_out(size: &[i64], stride: &[i64], out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::empty_strided(size, stride, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor without dimensions that holds a number, by default of the default floating point dtype.
+    SCALAR_TENSOR: "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        scalar_tensor(s: Scalar, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::scalar_tensor(s, dtype, layout, device, pin_memory),
+}
+
+operator! {
+    /// A tensor without dimensions that holds a number, by default of the default floating point dtype.
+    SCALAR_TENSOR_OUT: "scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)", scalar_tensor_out(s: Scalar,
+        out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::scalar_tensor(s, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The identity matrix, `n x n`.
+    EYE: "eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        eye(n: i64, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::eye(n, dtype, layout, device, pin_memory),
+}
+
+operator! {
+    /// The identity matrix, `n x n`.
+    EYE_OUT: "eye.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)", eye_out(n: i64, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::eye(n, Some(out.dtype()), Some(out.layout()), Some(out.device()),
+            None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A matrix, `n x m`, with ones on the diagonal and zeros elsewhere.
+    EYE_M: "eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        eye_m(n: i64, m: i64, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::eye_m(n, m, dtype, layout, device, pin_memory),
+}
+
+operator! {
+    /// A matrix, `n x m`, with ones on the diagonal and zeros elsewhere.
+    EYE_M_OUT: "eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)", eye_m_out(n: i64, m: i64,
+        out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::eye_m(n, m, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// An uninitialized tensor with the sizes, dtype, device and memory format of another.
+    EMPTY_LIKE: "empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        empty_like(self_: &Tensor, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>, memory_format: Option<MemoryFormat>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::empty_like(self_, dtype, layout, device, pin_memory,
+        memory_format),
+}
+
+operator! {
+    /// An uninitialized tensor with the sizes, dtype, device and memory format of another.
+    EMPTY_LIKE_OUT: "empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        empty_like_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::empty_like(self_, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None, memory_format)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor of zeros with the sizes and dtype of another.
+    ZEROS_LIKE: "zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        zeros_like(self_: &Tensor, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>, memory_format: Option<MemoryFormat>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::zeros_like(self_, dtype, layout, device, pin_memory,
+        memory_format),
+}
+
+operator! {
+    /// A tensor of zeros with the sizes and dtype of another.
+    ZEROS_LIKE_OUT: "zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        zeros_like_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::zeros_like(self_, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None, memory_format)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor of ones with the sizes and dtype of another.
+    ONES_LIKE: "ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        ones_like(self_: &Tensor, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>, memory_format: Option<MemoryFormat>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::ones_like(self_, dtype, layout, device, pin_memory,
+        memory_format),
+}
+
+operator! {
+    /// A tensor of ones with the sizes and dtype of another.
+    ONES_LIKE_OUT: "ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        ones_like_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::ones_like(self_, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None, memory_format)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor filled with `fill_value`, with the sizes and dtype of another.
+    FULL_LIKE: "full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        full_like(self_: &Tensor, fill_value: Scalar, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>, memory_format: Option<MemoryFormat>) -> Tensor,
+        by [self_] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::full_like(self_, fill_value, dtype, layout, device,
+        pin_memory, memory_format),
+}
+
+operator! {
+    /// A tensor filled with `fill_value`, with the sizes and dtype of another.
+    FULL_LIKE_OUT: "full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        full_like_out(self_: &Tensor, fill_value: Scalar, memory_format: Option<MemoryFormat>, out: &Tensor) -> (),
+        by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::full_like(self_, fill_value, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None, memory_format)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// An uninitialized tensor of the given sizes, with the dtype and device of another.
+    NEW_EMPTY: "new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        new_empty(self_: &Tensor, size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::new_empty(self_, size, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// An uninitialized tensor of the given sizes, with the dtype and device of another.
+    NEW_EMPTY_OUT: "new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        new_empty_out(self_: &Tensor, size: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::new_empty(self_, size, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// An uninitialized tensor of the given sizes and strides, with the dtype and device of another.
+    NEW_EMPTY_STRIDED: "new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        new_empty_strided(self_: &Tensor, size: &[i64], stride: &[i64], dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::new_empty_strided(self_, size, stride, dtype, layout,
+        device, pin_memory),
+}
+
+operator! {
+    /// An uninitialized tensor of the given sizes and strides, with the dtype and device of another.
+    NEW_EMPTY_STRIDED_OUT: "new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
+        new_empty_strided_out(self_: &Tensor, size: &[i64], stride: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::new_empty_strided(self_, size, stride, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor filled with `fill_value`, with the dtype and device of another.
+    NEW_FULL: "new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        new_full(self_: &Tensor, size: &[i64], fill_value: Scalar, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::new_full(self_, size, fill_value, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// A tensor filled with `fill_value`, with the dtype and device of another.
+    NEW_FULL_OUT: "new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
+        new_full_out(self_: &Tensor, size: &[i64], fill_value: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::new_full(self_, size, fill_value, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor of zeros, with the dtype and device of another.
+    NEW_ZEROS: "new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        new_zeros(self_: &Tensor, size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::new_zeros(self_, size, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// A tensor of zeros, with the dtype and device of another.
+    NEW_ZEROS_OUT: "new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        new_zeros_out(self_: &Tensor, size: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::new_zeros(self_, size, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A tensor of ones, with the dtype and device of another.
+    NEW_ONES: "new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        new_ones(self_: &Tensor, size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::new_ones(self_, size, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// A tensor of ones, with the dtype and device of another.
+    NEW_ONES_OUT: "new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        new_ones_out(self_: &Tensor, size: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::new_ones(self_, size, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// An uninitialized tensor whose dimensions have a given order in memory.
+    EMPTY_PERMUTED: "empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        empty_permuted(size: &[i64], physical_layout: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::empty_full::empty_permuted(size, physical_layout, dtype, layout,
+        device, pin_memory),
+}
+
+operator! {
+    /// An uninitialized tensor whose dimensions have a given order in memory.
+    EMPTY_PERMUTED_OUT: "empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)",
+        empty_permuted_out(size: &[i64], physical_layout: &[i64], out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::empty_full::empty_permuted(size, physical_layout, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }

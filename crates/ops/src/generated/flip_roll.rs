@@ -2,307 +2,111 @@
 
 //! The operators whose kernels are in `native::flip_roll`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `flip`.
-pub type FlipFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `flip`.
-pub static FLIP: Operator<FlipFn> = Operator::new(
-    "flip",
-    "flip(Tensor self, int[] dims) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, flip_kernel as FlipFn),
-        Kernel::new(DispatchKey::Meta, flip_kernel as FlipFn),
-        observed!(FLIP: FlipFn, [self_], self_, dims),
-        boxing!(FLIP: FlipFn, self_, dims),
-    ],
-    flip_boxed,
-);
-
-/// A copy with the order of the elements reversed along dimensions `dims`.
-///
-/// `flip(Tensor self, int[] dims) -> Tensor`
-#[inline]
-pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = FLIP.select(self_.key_set())?;
-    kernel(keys, self_, dims)
+operator! {
+    /// A copy with the order of the elements reversed along dimensions `dims`.
+    FLIP: "flip(Tensor self, int[] dims) -> Tensor", flip(self_: &Tensor, dims: &[i64]) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dims);
+        }
+        native::shape::flip_roll::flip(self_, dims)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dims);
+        }
+        native::shape::flip_roll::flip(self_, dims)
+    },
 }
 
-fn flip_kernel(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    if self_.was_resized() {
-        return flip_kernel(_keys, &self_.snapshot(), dims);
-    }
-    native::shape::flip_roll::flip(self_, dims)
+operator! {
+    /// A copy with the order of the elements reversed along dimensions `dims`.
+    FLIP_OUT: "flip.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)", flip_out(self_: &Tensor,
+        dims: &[i64], out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dims, out);
+        }
+        let result = native::shape::flip_roll::flip(self_, dims)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dims, out);
+        }
+        let result = native::shape::flip_roll::flip(self_, dims)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn flip_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("flip", given, 2)?;
-    flip(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+operator! {
+    /// A copy with the columns in reverse order.
+    FLIPLR: "fliplr(Tensor self) -> Tensor", fliplr(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::flip_roll::fliplr(self_),
 }
 
-/// A kernel of `flip.out`.
-pub type FlipOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `flip.out`.
-pub static FLIP_OUT: Operator<FlipOutFn> = Operator::new(
-    "flip.out",
-    "flip.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, flip_out_kernel as FlipOutFn),
-        Kernel::new(DispatchKey::Meta, flip_out_kernel as FlipOutFn),
-        observed!(FLIP_OUT: FlipOutFn, [self_, out], self_, dims, out),
-        boxing!(FLIP_OUT: FlipOutFn, self_, dims, out),
-    ],
-    flip_out_boxed,
-);
-
-/// A copy with the order of the elements reversed along dimensions `dims`.
-///
-/// `flip.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn flip_out(self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FLIP_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dims, out)
+operator! {
+    /// A copy with the rows in reverse order.
+    FLIPUD: "flipud(Tensor self) -> Tensor", flipud(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::flip_roll::flipud(self_),
 }
 
-fn flip_out_kernel(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return flip_out_kernel(_keys, &self_.snapshot(), dims, out);
-    }
-    let result = native::shape::flip_roll::flip(self_, dims)?;
-    copy_to_out(&result, out)
+operator! {
+    /// Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start.
+    ROLL: "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", roll(self_: &Tensor, shifts: &[i64],
+        dims: &[i64]) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), shifts, dims);
+        }
+        native::shape::flip_roll::roll(self_, shifts, dims)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), shifts, dims);
+        }
+        native::shape::flip_roll::roll(self_, shifts, dims)
+    },
 }
 
-fn flip_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("flip.out", given, 3)?;
-    flip_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start.
+    ROLL_OUT: "roll.out(Tensor self, SymInt[1] shifts, int[1] dims=[], *, Tensor(a!) out) -> Tensor(a!)",
+        roll_out(self_: &Tensor, shifts: &[i64], dims: &[i64], out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), shifts, dims, out);
+        }
+        let result = native::shape::flip_roll::roll(self_, shifts, dims)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), shifts, dims, out);
+        }
+        let result = native::shape::flip_roll::roll(self_, shifts, dims)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `fliplr`.
-pub type FliplrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `fliplr`.
-pub static FLIPLR: Operator<FliplrFn> = Operator::new(
-    "fliplr",
-    "fliplr(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, fliplr_composite as FliplrFn),
-        observed!(FLIPLR: FliplrFn, [self_], self_),
-        boxing!(FLIPLR: FliplrFn, self_),
-    ],
-    fliplr_boxed,
-);
-
-/// A copy with the columns in reverse order.
-///
-/// `fliplr(Tensor self) -> Tensor`
-#[inline]
-pub fn fliplr(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FLIPLR.select(self_.key_set())?;
-    kernel(keys, self_)
+operator! {
+    /// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.
+    ROT90: "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", rot90(self_: &Tensor, k: i64,
+        dims: &[i64]) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::flip_roll::rot90(self_, k, dims),
 }
 
-fn fliplr_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::flip_roll::fliplr(self_)
-}
-
-fn fliplr_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fliplr", given, 1)?;
-    fliplr(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `flipud`.
-pub type FlipudFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `flipud`.
-pub static FLIPUD: Operator<FlipudFn> = Operator::new(
-    "flipud",
-    "flipud(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, flipud_composite as FlipudFn),
-        observed!(FLIPUD: FlipudFn, [self_], self_),
-        boxing!(FLIPUD: FlipudFn, self_),
-    ],
-    flipud_boxed,
-);
-
-/// A copy with the rows in reverse order.
-///
-/// `flipud(Tensor self) -> Tensor`
-#[inline]
-pub fn flipud(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FLIPUD.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn flipud_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::flip_roll::flipud(self_)
-}
-
-fn flipud_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("flipud", given, 1)?;
-    flipud(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `roll`.
-pub type RollFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64]) -> Result<Tensor>;
-
-/// The operator `roll`.
-pub static ROLL: Operator<RollFn> = Operator::new(
-    "roll",
-    "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, roll_kernel as RollFn),
-        Kernel::new(DispatchKey::Meta, roll_kernel as RollFn),
-        observed!(ROLL: RollFn, [self_], self_, shifts, dims),
-        boxing!(ROLL: RollFn, self_, shifts, dims),
-    ],
-    roll_boxed,
-);
-
-/// Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start.
-///
-/// `roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor`
-#[inline]
-pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = ROLL.select(self_.key_set())?;
-    kernel(keys, self_, shifts, dims)
-}
-
-fn roll_kernel(_keys: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    if self_.was_resized() {
-        return roll_kernel(_keys, &self_.snapshot(), shifts, dims);
-    }
-    native::shape::flip_roll::roll(self_, shifts, dims)
-}
-
-fn roll_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("roll", given, 3)?;
-    roll(arguments.tensor()?, arguments.ints()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `roll.out`.
-pub type RollOutFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &Tensor) -> Result<()>;
-
-/// The operator `roll.out`.
-pub static ROLL_OUT: Operator<RollOutFn> = Operator::new(
-    "roll.out",
-    "roll.out(Tensor self, SymInt[1] shifts, int[1] dims=[], *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, roll_out_kernel as RollOutFn),
-        Kernel::new(DispatchKey::Meta, roll_out_kernel as RollOutFn),
-        observed!(ROLL_OUT: RollOutFn, [self_, out], self_, shifts, dims, out),
-        boxing!(ROLL_OUT: RollOutFn, self_, shifts, dims, out),
-    ],
-    roll_out_boxed,
-);
-
-/// Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start.
-///
-/// `roll.out(Tensor self, SymInt[1] shifts, int[1] dims=[], *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn roll_out(self_: &Tensor, shifts: &[i64], dims: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ROLL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, shifts, dims, out)
-}
-
-fn roll_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    shifts: &[i64],
-    dims: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return roll_out_kernel(_keys, &self_.snapshot(), shifts, dims, out);
-    }
-    let result = native::shape::flip_roll::roll(self_, shifts, dims)?;
-    copy_to_out(&result, out)
-}
-
-fn roll_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("roll.out", given, 4)?;
-    roll_out(arguments.tensor()?, arguments.ints()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `rot90`.
-pub type Rot90Fn = fn(DispatchKeySet, &Tensor, i64, &[i64]) -> Result<Tensor>;
-
-/// The operator `rot90`.
-pub static ROT90: Operator<Rot90Fn> = Operator::new(
-    "rot90",
-    "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rot90_composite as Rot90Fn),
-        observed!(ROT90: Rot90Fn, [self_], self_, k, dims),
-        boxing!(ROT90: Rot90Fn, self_, k, dims),
-    ],
-    rot90_boxed,
-);
-
-/// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.
-///
-/// `rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor`
-#[inline]
-pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = ROT90.select(self_.key_set())?;
-    kernel(keys, self_, k, dims)
-}
-
-fn rot90_composite(_keys: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
-    native::shape::flip_roll::rot90(self_, k, dims)
-}
-
-fn rot90_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rot90", given, 3)?;
-    rot90(arguments.tensor()?, arguments.int()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rot90.out`.
-pub type Rot90OutFn = fn(DispatchKeySet, &Tensor, i64, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `rot90.out`.
-pub static ROT90_OUT: Operator<Rot90OutFn> = Operator::new(
-    "rot90.out",
-    "rot90.out(Tensor self, int k=1, int[] dims=[0,1], *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rot90_out_composite as Rot90OutFn),
-        observed!(ROT90_OUT: Rot90OutFn, [self_, out], self_, k, dims, out),
-        boxing!(ROT90_OUT: Rot90OutFn, self_, k, dims, out),
-    ],
-    rot90_out_boxed,
-);
-
-/// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.
-///
-/// `rot90.out(Tensor self, int k=1, int[] dims=[0,1], *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn rot90_out(self_: &Tensor, k: i64, dims: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ROT90_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, k, dims, out)
-}
-
-fn rot90_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dims: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::flip_roll::rot90(self_, k, dims)?;
-    copy_to_out(&result, out)
-}
-
-fn rot90_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rot90.out", given, 4)?;
-    rot90_out(arguments.tensor()?, arguments.int()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.
+    ROT90_OUT: "rot90.out(Tensor self, int k=1, int[] dims=[0,1], *, Tensor(a!) out) -> Tensor(a!)",
+        rot90_out(self_: &Tensor, k: i64, dims: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::shape::flip_roll::rot90(self_, k, dims)?;
+        copy_to_out(&result, out)
+    },
 }

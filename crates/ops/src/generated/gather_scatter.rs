@@ -2,1683 +2,453 @@
 
 //! The operators whose kernels are in `native::gather_scatter`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `gather`.
-pub type GatherFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, bool) -> Result<Tensor>;
-
-/// The operator `gather`.
-pub static GATHER: Operator<GatherFn> = Operator::new(
-    "gather",
-    "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, gather_cpu as GatherFn),
-        Kernel::new(DispatchKey::Meta, gather_meta as GatherFn),
-        observed!(GATHER: GatherFn, [self_, index], self_, dim, index, sparse_grad),
-        boxing!(GATHER: GatherFn, self_, dim, index, sparse_grad),
-    ],
-    gather_boxed,
-);
-
-/// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension.
-///
-/// `gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
-#[inline]
-pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-    let (keys, kernel) = GATHER.select(self_.key_set() | index.key_set())?;
-    kernel(keys, self_, dim, index, sparse_grad)
-}
-
-fn gather_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    sparse_grad: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return gather_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), sparse_grad);
-    }
-    let spec = native::index::gather_scatter::gather_meta(self_, dim, index, sparse_grad)?;
-    let out = spec.allocate("gather")?;
-    native::index::gather_scatter::gather(self_, dim, index, sparse_grad, &out)?;
-    Ok(out)
-}
-
-fn gather_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    sparse_grad: bool,
-) -> Result<Tensor> {
-    ensure_same_device("gather", &[self_, index])?;
-    let spec = native::index::gather_scatter::gather_meta(self_, dim, index, sparse_grad)?;
-    spec.allocate("gather")
-}
-
-fn gather_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gather", given, 4)?;
-    gather(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `gather.out`.
-pub type GatherOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, bool, &Tensor) -> Result<()>;
-
-/// The operator `gather.out`.
-pub static GATHER_OUT: Operator<GatherOutFn> = Operator::new(
-    "gather.out",
-    "gather.out(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, gather_out_cpu as GatherOutFn),
-        Kernel::new(DispatchKey::Meta, gather_out_meta as GatherOutFn),
-        observed!(GATHER_OUT: GatherOutFn, [self_, index, out], self_, dim, index, sparse_grad, out),
-        boxing!(GATHER_OUT: GatherOutFn, self_, dim, index, sparse_grad, out),
-    ],
-    gather_out_boxed,
-);
-
-/// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension.
-///
-/// `gather.out(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn gather_out(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = GATHER_OUT.select(self_.key_set() | index.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, sparse_grad, out)
-}
-
-fn gather_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    sparse_grad: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return gather_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), sparse_grad, out);
-    }
-    let spec = native::index::gather_scatter::gather_meta(self_, dim, index, sparse_grad)?;
-    let target = spec.for_out("gather.out", out, &[self_, index])?;
-    native::index::gather_scatter::gather(self_, dim, index, sparse_grad, target.tensor())?;
-    target.finish(out)
-}
-
-fn gather_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    sparse_grad: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("gather.out", &[self_, index, out])?;
-    let spec = native::index::gather_scatter::gather_meta(self_, dim, index, sparse_grad)?;
-    let target = spec.for_out("gather.out", out, &[self_, index])?;
-    target.finish(out)
-}
-
-fn gather_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gather.out", given, 5)?;
-    gather_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter.src`.
-pub type ScatterSrcFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `scatter.src`.
-pub static SCATTER_SRC: Operator<ScatterSrcFn> = Operator::new(
-    "scatter.src",
-    "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_src_cpu as ScatterSrcFn),
-        Kernel::new(DispatchKey::Meta, scatter_src_meta as ScatterSrcFn),
-        observed!(SCATTER_SRC: ScatterSrcFn, [self_, index, src], self_, dim, index, src),
-        boxing!(SCATTER_SRC: ScatterSrcFn, self_, dim, index, src),
-    ],
-    scatter_src_boxed,
-);
-
-/// A copy of `self` with `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins.
-///
-/// `scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor`
-#[inline]
-pub fn scatter_src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SCATTER_SRC.select(self_.key_set() | index.key_set() | src.key_set())?;
-    kernel(keys, self_, dim, index, src)
-}
-
-fn scatter_src_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_src_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
-    }
-    native::index::gather_scatter::scatter_src(self_, dim, index, src)
-}
-
-fn scatter_src_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_src_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
-    }
-    ensure_same_device("scatter.src", &[self_, index, src])?;
-    native::index::gather_scatter::scatter_src(self_, dim, index, src)
-}
-
-fn scatter_src_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter.src", given, 4)?;
-    scatter_src(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter.src_out`.
-pub type ScatterSrcOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `scatter.src_out`.
-pub static SCATTER_SRC_OUT: Operator<ScatterSrcOutFn> = Operator::new(
-    "scatter.src_out",
-    "scatter.src_out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_src_out_cpu as ScatterSrcOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_src_out_meta as ScatterSrcOutFn),
-        observed!(SCATTER_SRC_OUT: ScatterSrcOutFn, [self_, index, src, out], self_, dim, index, src, out),
-        boxing!(SCATTER_SRC_OUT: ScatterSrcOutFn, self_, dim, index, src, out),
-    ],
-    scatter_src_out_boxed,
-);
-
-/// A copy of `self` with `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins.
-///
-/// `scatter.src_out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn scatter_src_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SCATTER_SRC_OUT.select(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, src, out)
-}
-
-fn scatter_src_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_src_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
-    }
-    let result = native::index::gather_scatter::scatter_src(self_, dim, index, src)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_src_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_src_out_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
-    }
-    ensure_same_device("scatter.src_out", &[self_, index, src, out])?;
-    let result = native::index::gather_scatter::scatter_src(self_, dim, index, src)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_src_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter.src_out", given, 5)?;
-    scatter_src_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_.src`.
-pub type ScatterInPlaceSrcFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `scatter_.src`.
-pub static SCATTER__SRC: Operator<ScatterInPlaceSrcFn> = Operator::new(
-    "scatter_.src",
-    "scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter__src_cpu as ScatterInPlaceSrcFn),
-        Kernel::new(DispatchKey::Meta, scatter__src_meta as ScatterInPlaceSrcFn),
-        observed!(SCATTER__SRC: ScatterInPlaceSrcFn, [self_, index, src], self_, dim, index, src),
-        boxing!(SCATTER__SRC: ScatterInPlaceSrcFn, self_, dim, index, src),
-    ],
-    scatter__src_boxed,
-);
-
-/// Writes `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins.
-///
-/// `scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)`
-#[inline]
-pub fn scatter__src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    let (keys, kernel) = SCATTER__SRC.select(self_.key_set() | index.key_set() | src.key_set())?;
-    kernel(keys, self_, dim, index, src)
-}
-
-fn scatter__src_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter__src_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
-    }
-    native::index::gather_scatter::scatter_src_(self_, dim, index, src)
-}
-
-fn scatter__src_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter__src_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
-    }
-    ensure_same_device("scatter_.src", &[self_, index, src])?;
-    native::index::gather_scatter::scatter_src_(self_, dim, index, src)
-}
-
-fn scatter__src_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_.src", given, 4)?;
-    scatter__src(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter.value`.
-pub type ScatterValueFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `scatter.value`.
-pub static SCATTER_VALUE: Operator<ScatterValueFn> = Operator::new(
-    "scatter.value",
-    "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_value_cpu as ScatterValueFn),
-        Kernel::new(DispatchKey::Meta, scatter_value_meta as ScatterValueFn),
-        observed!(SCATTER_VALUE: ScatterValueFn, [self_, index], self_, dim, index, value),
-        boxing!(SCATTER_VALUE: ScatterValueFn, self_, dim, index, value),
-    ],
-    scatter_value_boxed,
-);
-
-/// A copy of `self` with `value` at the given indices along `dim`.
-///
-/// `scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor`
-#[inline]
-pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SCATTER_VALUE.select(self_.key_set() | index.key_set())?;
-    kernel(keys, self_, dim, index, value)
-}
-
-fn scatter_value_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter_value_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
-    }
-    native::index::gather_scatter::scatter_value(self_, dim, index, value)
-}
-
-fn scatter_value_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter_value_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
-    }
-    ensure_same_device("scatter.value", &[self_, index])?;
-    native::index::gather_scatter::scatter_value(self_, dim, index, value)
-}
-
-fn scatter_value_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter.value", given, 4)?;
-    scatter_value(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter.value_out`.
-pub type ScatterValueOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `scatter.value_out`.
-pub static SCATTER_VALUE_OUT: Operator<ScatterValueOutFn> = Operator::new(
-    "scatter.value_out",
-    "scatter.value_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_value_out_cpu as ScatterValueOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_value_out_meta as ScatterValueOutFn),
-        observed!(SCATTER_VALUE_OUT: ScatterValueOutFn, [self_, index, out], self_, dim, index, value, out),
-        boxing!(SCATTER_VALUE_OUT: ScatterValueOutFn, self_, dim, index, value, out),
-    ],
-    scatter_value_out_boxed,
-);
-
-/// A copy of `self` with `value` at the given indices along `dim`.
-///
-/// `scatter.value_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn scatter_value_out(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = SCATTER_VALUE_OUT.select(self_.key_set() | index.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, value, out)
-}
-
-fn scatter_value_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter_value_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
-    }
-    let result = native::index::gather_scatter::scatter_value(self_, dim, index, value)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_value_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter_value_out_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
-    }
-    ensure_same_device("scatter.value_out", &[self_, index, out])?;
-    let result = native::index::gather_scatter::scatter_value(self_, dim, index, value)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_value_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter.value_out", given, 5)?;
-    scatter_value_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_.value`.
-pub type ScatterInPlaceValueFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `scatter_.value`.
-pub static SCATTER__VALUE: Operator<ScatterInPlaceValueFn> = Operator::new(
-    "scatter_.value",
-    "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter__value_cpu as ScatterInPlaceValueFn),
-        Kernel::new(DispatchKey::Meta, scatter__value_meta as ScatterInPlaceValueFn),
-        observed!(SCATTER__VALUE: ScatterInPlaceValueFn, [self_, index], self_, dim, index, value),
-        boxing!(SCATTER__VALUE: ScatterInPlaceValueFn, self_, dim, index, value),
-    ],
-    scatter__value_boxed,
-);
-
-/// Writes `value` at the given indices along `dim`.
-///
-/// `scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)`
-#[inline]
-pub fn scatter__value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    let (keys, kernel) = SCATTER__VALUE.select(self_.key_set() | index.key_set())?;
-    kernel(keys, self_, dim, index, value)
-}
-
-fn scatter__value_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter__value_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
-    }
-    native::index::gather_scatter::scatter_value_(self_, dim, index, value)
-}
-
-fn scatter__value_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter__value_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
-    }
-    ensure_same_device("scatter_.value", &[self_, index])?;
-    native::index::gather_scatter::scatter_value_(self_, dim, index, value)
-}
-
-fn scatter__value_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_.value", given, 4)?;
-    scatter__value(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter.reduce`.
-pub type ScatterReduceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str) -> Result<Tensor>;
-
-/// The operator `scatter.reduce`.
-pub static SCATTER_REDUCE: Operator<ScatterReduceFn> = Operator::new(
-    "scatter.reduce",
-    "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce_cpu as ScatterReduceFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce_meta as ScatterReduceFn),
-        observed!(SCATTER_REDUCE: ScatterReduceFn, [self_, index, src], self_, dim, index, src, reduce),
-        boxing!(SCATTER_REDUCE: ScatterReduceFn, self_, dim, index, src, reduce),
-    ],
-    scatter_reduce_boxed,
-);
-
-/// `scatter.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-///
-/// `scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
-#[inline]
-pub fn scatter_reduce(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<Tensor> {
-    let (keys, kernel) = SCATTER_REDUCE.select(self_.key_set() | index.key_set() | src.key_set())?;
-    kernel(keys, self_, dim, index, src, reduce)
-}
-
-fn scatter_reduce_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce);
-    }
-    native::index::gather_scatter::scatter_reduce_src(self_, dim, index, src, reduce)
-}
-
-fn scatter_reduce_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-        );
-    }
-    ensure_same_device("scatter.reduce", &[self_, index, src])?;
-    native::index::gather_scatter::scatter_reduce_src(self_, dim, index, src, reduce)
-}
-
-fn scatter_reduce_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter.reduce", given, 5)?;
-    scatter_reduce(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.str()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter.reduce_out`.
-pub type ScatterReduceOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str, &Tensor) -> Result<()>;
-
-/// The operator `scatter.reduce_out`.
-pub static SCATTER_REDUCE_OUT: Operator<ScatterReduceOutFn> = Operator::new(
-    "scatter.reduce_out",
-    "scatter.reduce_out(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce_out_cpu as ScatterReduceOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce_out_meta as ScatterReduceOutFn),
-        observed!(SCATTER_REDUCE_OUT: ScatterReduceOutFn, [self_, index, src, out], self_, dim, index, src, reduce, out),
-        boxing!(SCATTER_REDUCE_OUT: ScatterReduceOutFn, self_, dim, index, src, reduce, out),
-    ],
-    scatter_reduce_out_boxed,
-);
-
-/// `scatter.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-///
-/// `scatter.reduce_out(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn scatter_reduce_out(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SCATTER_REDUCE_OUT.select(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, src, reduce, out)
-}
-
-fn scatter_reduce_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-            out,
-        );
-    }
-    let result = native::index::gather_scatter::scatter_reduce_src(self_, dim, index, src, reduce)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_reduce_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_out_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-            out,
-        );
-    }
-    ensure_same_device("scatter.reduce_out", &[self_, index, src, out])?;
-    let result = native::index::gather_scatter::scatter_reduce_src(self_, dim, index, src, reduce)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_reduce_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter.reduce_out", given, 6)?;
-    scatter_reduce_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_.reduce`.
-pub type ScatterInPlaceReduceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str) -> Result<()>;
-
-/// The operator `scatter_.reduce`.
-pub static SCATTER__REDUCE: Operator<ScatterInPlaceReduceFn> = Operator::new(
-    "scatter_.reduce",
-    "scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter__reduce_cpu as ScatterInPlaceReduceFn),
-        Kernel::new(DispatchKey::Meta, scatter__reduce_meta as ScatterInPlaceReduceFn),
-        observed!(SCATTER__REDUCE: ScatterInPlaceReduceFn, [self_, index, src], self_, dim, index, src, reduce),
-        boxing!(SCATTER__REDUCE: ScatterInPlaceReduceFn, self_, dim, index, src, reduce),
-    ],
-    scatter__reduce_boxed,
-);
-
-/// `scatter_.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-///
-/// `scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)`
-#[inline]
-pub fn scatter__reduce(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<()> {
-    let (keys, kernel) = SCATTER__REDUCE.select(self_.key_set() | index.key_set() | src.key_set())?;
-    kernel(keys, self_, dim, index, src, reduce)
-}
-
-fn scatter__reduce_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter__reduce_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-        );
-    }
-    native::index::gather_scatter::scatter_reduce_src_(self_, dim, index, src, reduce)
-}
-
-fn scatter__reduce_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter__reduce_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-        );
-    }
-    ensure_same_device("scatter_.reduce", &[self_, index, src])?;
-    native::index::gather_scatter::scatter_reduce_src_(self_, dim, index, src, reduce)
-}
-
-fn scatter__reduce_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_.reduce", given, 5)?;
-    scatter__reduce(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.str()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter.value_reduce`.
-pub type ScatterValueReduceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, Scalar, &str) -> Result<Tensor>;
-
-/// The operator `scatter.value_reduce`.
-pub static SCATTER_VALUE_REDUCE: Operator<ScatterValueReduceFn> = Operator::new(
-    "scatter.value_reduce",
-    "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_value_reduce_cpu as ScatterValueReduceFn),
-        Kernel::new(DispatchKey::Meta, scatter_value_reduce_meta as ScatterValueReduceFn),
-        observed!(SCATTER_VALUE_REDUCE: ScatterValueReduceFn, [self_, index], self_, dim, index, value, reduce),
-        boxing!(SCATTER_VALUE_REDUCE: ScatterValueReduceFn, self_, dim, index, value, reduce),
-    ],
-    scatter_value_reduce_boxed,
-);
-
-/// `scatter.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-///
-/// `scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor`
-#[inline]
-pub fn scatter_value_reduce(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<Tensor> {
-    let (keys, kernel) = SCATTER_VALUE_REDUCE.select(self_.key_set() | index.key_set())?;
-    kernel(keys, self_, dim, index, value, reduce)
-}
-
-fn scatter_value_reduce_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter_value_reduce_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
-    }
-    native::index::gather_scatter::scatter_reduce_value(self_, dim, index, value, reduce)
-}
-
-fn scatter_value_reduce_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter_value_reduce_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
-    }
-    ensure_same_device("scatter.value_reduce", &[self_, index])?;
-    native::index::gather_scatter::scatter_reduce_value(self_, dim, index, value, reduce)
-}
-
-fn scatter_value_reduce_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter.value_reduce", given, 5)?;
-    scatter_value_reduce(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.str()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter.value_reduce_out`.
-pub type ScatterValueReduceOutFn =
-    fn(DispatchKeySet, &Tensor, i64, &Tensor, Scalar, &str, &Tensor) -> Result<()>;
-
-/// The operator `scatter.value_reduce_out`.
-pub static SCATTER_VALUE_REDUCE_OUT: Operator<ScatterValueReduceOutFn> = Operator::new(
-    "scatter.value_reduce_out",
-    "scatter.value_reduce_out(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_value_reduce_out_cpu as ScatterValueReduceOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_value_reduce_out_meta as ScatterValueReduceOutFn),
-        observed!(SCATTER_VALUE_REDUCE_OUT: ScatterValueReduceOutFn, [self_, index, out], self_, dim, index, value, reduce, out),
-        boxing!(SCATTER_VALUE_REDUCE_OUT: ScatterValueReduceOutFn, self_, dim, index, value, reduce, out),
-    ],
-    scatter_value_reduce_out_boxed,
-);
-
-/// `scatter.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-///
-/// `scatter.value_reduce_out(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn scatter_value_reduce_out(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SCATTER_VALUE_REDUCE_OUT.select(self_.key_set() | index.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, value, reduce, out)
-}
-
-fn scatter_value_reduce_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter_value_reduce_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            value,
-            reduce,
-            out,
-        );
-    }
-    let result = native::index::gather_scatter::scatter_reduce_value(self_, dim, index, value, reduce)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_value_reduce_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter_value_reduce_out_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            value,
-            reduce,
-            out,
-        );
-    }
-    ensure_same_device("scatter.value_reduce_out", &[self_, index, out])?;
-    let result = native::index::gather_scatter::scatter_reduce_value(self_, dim, index, value, reduce)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_value_reduce_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter.value_reduce_out", given, 6)?;
-    scatter_value_reduce_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.str()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_.value_reduce`.
-pub type ScatterInPlaceValueReduceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, Scalar, &str) -> Result<()>;
-
-/// The operator `scatter_.value_reduce`.
-pub static SCATTER__VALUE_REDUCE: Operator<ScatterInPlaceValueReduceFn> = Operator::new(
-    "scatter_.value_reduce",
-    "scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter__value_reduce_cpu as ScatterInPlaceValueReduceFn),
-        Kernel::new(DispatchKey::Meta, scatter__value_reduce_meta as ScatterInPlaceValueReduceFn),
-        observed!(SCATTER__VALUE_REDUCE: ScatterInPlaceValueReduceFn, [self_, index], self_, dim, index, value, reduce),
-        boxing!(SCATTER__VALUE_REDUCE: ScatterInPlaceValueReduceFn, self_, dim, index, value, reduce),
-    ],
-    scatter__value_reduce_boxed,
-);
-
-/// `scatter_.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-///
-/// `scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)`
-#[inline]
-pub fn scatter__value_reduce(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<()> {
-    let (keys, kernel) = SCATTER__VALUE_REDUCE.select(self_.key_set() | index.key_set())?;
-    kernel(keys, self_, dim, index, value, reduce)
-}
-
-fn scatter__value_reduce_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter__value_reduce_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
-    }
-    native::index::gather_scatter::scatter_reduce_value_(self_, dim, index, value, reduce)
-}
-
-fn scatter__value_reduce_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return scatter__value_reduce_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
-    }
-    ensure_same_device("scatter_.value_reduce", &[self_, index])?;
-    native::index::gather_scatter::scatter_reduce_value_(self_, dim, index, value, reduce)
-}
-
-fn scatter__value_reduce_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_.value_reduce", given, 5)?;
-    scatter__value_reduce(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.str()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_add`.
-pub type ScatterAddFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `scatter_add`.
-pub static SCATTER_ADD: Operator<ScatterAddFn> = Operator::new(
-    "scatter_add",
-    "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_add_cpu as ScatterAddFn),
-        Kernel::new(DispatchKey::Meta, scatter_add_meta as ScatterAddFn),
-        observed!(SCATTER_ADD: ScatterAddFn, [self_, index, src], self_, dim, index, src),
-        boxing!(SCATTER_ADD: ScatterAddFn, self_, dim, index, src),
-    ],
-    scatter_add_boxed,
-);
-
-/// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`.
-///
-/// `scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor`
-#[inline]
-pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SCATTER_ADD.select(self_.key_set() | index.key_set() | src.key_set())?;
-    kernel(keys, self_, dim, index, src)
-}
-
-fn scatter_add_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_add_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
-    }
-    native::index::gather_scatter::scatter_add(self_, dim, index, src)
-}
-
-fn scatter_add_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_add_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
-    }
-    ensure_same_device("scatter_add", &[self_, index, src])?;
-    native::index::gather_scatter::scatter_add(self_, dim, index, src)
-}
-
-fn scatter_add_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_add", given, 4)?;
-    scatter_add(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_add.out`.
-pub type ScatterAddOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `scatter_add.out`.
-pub static SCATTER_ADD_OUT: Operator<ScatterAddOutFn> = Operator::new(
-    "scatter_add.out",
-    "scatter_add.out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_add_out_cpu as ScatterAddOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_add_out_meta as ScatterAddOutFn),
-        observed!(SCATTER_ADD_OUT: ScatterAddOutFn, [self_, index, src, out], self_, dim, index, src, out),
-        boxing!(SCATTER_ADD_OUT: ScatterAddOutFn, self_, dim, index, src, out),
-    ],
-    scatter_add_out_boxed,
-);
-
-/// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`.
-///
-/// `scatter_add.out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn scatter_add_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SCATTER_ADD_OUT.select(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, src, out)
-}
-
-fn scatter_add_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_add_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
-    }
-    let result = native::index::gather_scatter::scatter_add(self_, dim, index, src)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_add_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_add_out_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
-    }
-    ensure_same_device("scatter_add.out", &[self_, index, src, out])?;
-    let result = native::index::gather_scatter::scatter_add(self_, dim, index, src)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_add_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_add.out", given, 5)?;
-    scatter_add_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_add_`.
-pub type ScatterAddInPlaceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `scatter_add_`.
-pub static SCATTER_ADD_: Operator<ScatterAddInPlaceFn> = Operator::new(
-    "scatter_add_",
-    "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_add__cpu as ScatterAddInPlaceFn),
-        Kernel::new(DispatchKey::Meta, scatter_add__meta as ScatterAddInPlaceFn),
-        observed!(SCATTER_ADD_: ScatterAddInPlaceFn, [self_, index, src], self_, dim, index, src),
-        boxing!(SCATTER_ADD_: ScatterAddInPlaceFn, self_, dim, index, src),
-    ],
-    scatter_add__boxed,
-);
-
-/// Adds `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on, in the order of `index`.
-///
-/// `scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)`
-#[inline]
-pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    let (keys, kernel) = SCATTER_ADD_.select(self_.key_set() | index.key_set() | src.key_set())?;
-    kernel(keys, self_, dim, index, src)
-}
-
-fn scatter_add__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_add__cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
-    }
-    native::index::gather_scatter::scatter_add_(self_, dim, index, src)
-}
-
-fn scatter_add__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_add__meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
-    }
-    ensure_same_device("scatter_add_", &[self_, index, src])?;
-    native::index::gather_scatter::scatter_add_(self_, dim, index, src)
-}
-
-fn scatter_add__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_add_", given, 4)?;
-    scatter_add_(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_reduce.two`.
-pub type ScatterReduceTwoFn =
-    fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str, bool) -> Result<Tensor>;
-
-/// The operator `scatter_reduce.two`.
-pub static SCATTER_REDUCE_TWO: Operator<ScatterReduceTwoFn> = Operator::new(
-    "scatter_reduce.two",
-    "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce_two_cpu as ScatterReduceTwoFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce_two_meta as ScatterReduceTwoFn),
-        observed!(SCATTER_REDUCE_TWO: ScatterReduceTwoFn, [self_, index, src], self_, dim, index, src, reduce, include_self),
-        boxing!(SCATTER_REDUCE_TWO: ScatterReduceTwoFn, self_, dim, index, src, reduce, include_self),
-    ],
-    scatter_reduce_two_boxed,
-);
-
-/// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
-///
-/// `scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
-#[inline]
-pub fn scatter_reduce_two(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = SCATTER_REDUCE_TWO.select(self_.key_set() | index.key_set() | src.key_set())?;
-    kernel(keys, self_, dim, index, src, reduce, include_self)
-}
-
-fn scatter_reduce_two_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_two_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-            include_self,
-        );
-    }
-    native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)
-}
-
-fn scatter_reduce_two_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_two_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-            include_self,
-        );
-    }
-    ensure_same_device("scatter_reduce.two", &[self_, index, src])?;
-    native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)
-}
-
-fn scatter_reduce_two_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_reduce.two", given, 6)?;
-    scatter_reduce_two(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_reduce_.two`.
-pub type ScatterReduceInPlaceTwoFn =
-    fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str, bool) -> Result<()>;
-
-/// The operator `scatter_reduce_.two`.
-pub static SCATTER_REDUCE__TWO: Operator<ScatterReduceInPlaceTwoFn> = Operator::new(
-    "scatter_reduce_.two",
-    "scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce__two_cpu as ScatterReduceInPlaceTwoFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce__two_meta as ScatterReduceInPlaceTwoFn),
-        observed!(SCATTER_REDUCE__TWO: ScatterReduceInPlaceTwoFn, [self_, index, src], self_, dim, index, src, reduce, include_self),
-        boxing!(SCATTER_REDUCE__TWO: ScatterReduceInPlaceTwoFn, self_, dim, index, src, reduce, include_self),
-    ],
-    scatter_reduce__two_boxed,
-);
-
-/// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
-///
-/// `scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)`
-#[inline]
-pub fn scatter_reduce__two(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<()> {
-    let (keys, kernel) = SCATTER_REDUCE__TWO.select(self_.key_set() | index.key_set() | src.key_set())?;
-    kernel(keys, self_, dim, index, src, reduce, include_self)
-}
-
-fn scatter_reduce__two_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce__two_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-            include_self,
-        );
-    }
-    let result =
-        native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
-    copy_to_self("scatter_reduce_.two", &result, self_)
-}
-
-fn scatter_reduce__two_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce__two_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-            include_self,
-        );
-    }
-    ensure_same_device("scatter_reduce_.two", &[self_, index, src])?;
-    let result =
-        native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
-    copy_to_self("scatter_reduce_.two", &result, self_)
-}
-
-fn scatter_reduce__two_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_reduce_.two", given, 6)?;
-    scatter_reduce__two(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `scatter_reduce.two_out`.
-pub type ScatterReduceTwoOutFn =
-    fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str, bool, &Tensor) -> Result<()>;
-
-/// The operator `scatter_reduce.two_out`.
-pub static SCATTER_REDUCE_TWO_OUT: Operator<ScatterReduceTwoOutFn> = Operator::new(
-    "scatter_reduce.two_out",
-    "scatter_reduce.two_out(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce_two_out_cpu as ScatterReduceTwoOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce_two_out_meta as ScatterReduceTwoOutFn),
-        observed!(SCATTER_REDUCE_TWO_OUT: ScatterReduceTwoOutFn, [self_, index, src, out], self_, dim, index, src, reduce, include_self, out),
-        boxing!(SCATTER_REDUCE_TWO_OUT: ScatterReduceTwoOutFn, self_, dim, index, src, reduce, include_self, out),
-    ],
-    scatter_reduce_two_out_boxed,
-);
-
-/// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
-///
-/// `scatter_reduce.two_out(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn scatter_reduce_two_out(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SCATTER_REDUCE_TWO_OUT.select(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, src, reduce, include_self, out)
-}
-
-fn scatter_reduce_two_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_two_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-            include_self,
-            out,
-        );
-    }
-    let result =
-        native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_reduce_two_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_two_out_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            reduce,
-            include_self,
-            out,
-        );
-    }
-    ensure_same_device("scatter_reduce.two_out", &[self_, index, src, out])?;
-    let result =
-        native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
-    copy_to_out(&result, out)
-}
-
-fn scatter_reduce_two_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("scatter_reduce.two_out", given, 7)?;
-    scatter_reduce_two_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `take_along_dim`.
-pub type TakeAlongDimFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>) -> Result<Tensor>;
-
-/// The operator `take_along_dim`.
-pub static TAKE_ALONG_DIM: Operator<TakeAlongDimFn> = Operator::new(
-    "take_along_dim",
-    "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, take_along_dim_composite as TakeAlongDimFn),
-        observed!(TAKE_ALONG_DIM: TakeAlongDimFn, [self_, indices], self_, indices, dim),
-        boxing!(TAKE_ALONG_DIM: TakeAlongDimFn, self_, indices, dim),
-    ],
-    take_along_dim_boxed,
-);
-
-/// `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor.
-///
-/// `take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor`
-#[inline]
-pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    let (keys, kernel) = TAKE_ALONG_DIM.select(self_.key_set() | indices.key_set())?;
-    kernel(keys, self_, indices, dim)
-}
-
-fn take_along_dim_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &Tensor,
-    dim: Option<i64>,
-) -> Result<Tensor> {
-    native::index::gather_scatter::take_along_dim(self_, indices, dim)
-}
-
-fn take_along_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("take_along_dim", given, 3)?;
-    take_along_dim(arguments.tensor()?, arguments.tensor()?, arguments.optional_int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `take_along_dim.out`.
-pub type TakeAlongDimOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, &Tensor) -> Result<()>;
-
-/// The operator `take_along_dim.out`.
-pub static TAKE_ALONG_DIM_OUT: Operator<TakeAlongDimOutFn> = Operator::new(
-    "take_along_dim.out",
-    "take_along_dim.out(Tensor self, Tensor indices, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            take_along_dim_out_composite as TakeAlongDimOutFn,
-        ),
-        observed!(TAKE_ALONG_DIM_OUT: TakeAlongDimOutFn, [self_, indices, out], self_, indices, dim, out),
-        boxing!(TAKE_ALONG_DIM_OUT: TakeAlongDimOutFn, self_, indices, dim, out),
-    ],
-    take_along_dim_out_boxed,
-);
-
-/// `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor.
-///
-/// `take_along_dim.out(Tensor self, Tensor indices, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn take_along_dim_out(self_: &Tensor, indices: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TAKE_ALONG_DIM_OUT.select(self_.key_set() | indices.key_set() | out.key_set())?;
-    kernel(keys, self_, indices, dim, out)
-}
-
-fn take_along_dim_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &Tensor,
-    dim: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::index::gather_scatter::take_along_dim(self_, indices, dim)?;
-    copy_to_out(&result, out)
-}
-
-fn take_along_dim_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("take_along_dim.out", given, 4)?;
-    take_along_dim_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `gather_backward`.
-pub type GatherBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor, bool) -> Result<Tensor>;
-
-/// The operator `gather_backward`.
-pub static GATHER_BACKWARD: Operator<GatherBackwardFn> = Operator::new(
-    "gather_backward",
-    "gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, gather_backward_composite as GatherBackwardFn),
-        observed!(GATHER_BACKWARD: GatherBackwardFn, [grad, self_, index], grad, self_, dim, index, sparse_grad),
-        boxing!(GATHER_BACKWARD: GatherBackwardFn, grad, self_, dim, index, sparse_grad),
-    ],
-    gather_backward_boxed,
-);
-
-/// The gradient of `gather`: zeros, to which `grad` is added at `index`.
-///
-/// `gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor`
-#[inline]
-pub fn gather_backward(
-    grad: &Tensor,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    sparse_grad: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = GATHER_BACKWARD.select(grad.key_set() | self_.key_set() | index.key_set())?;
-    kernel(keys, grad, self_, dim, index, sparse_grad)
-}
-
-fn gather_backward_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    sparse_grad: bool,
-) -> Result<Tensor> {
-    native::index::gather_scatter::gather_backward(grad, self_, dim, index, sparse_grad)
-}
-
-fn gather_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gather_backward", given, 5)?;
-    gather_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `value_selecting_reduction_backward`.
-pub type ValueSelectingReductionBackwardFn =
-    fn(DispatchKeySet, &Tensor, i64, &Tensor, &[i64], bool) -> Result<Tensor>;
-
-/// The operator `value_selecting_reduction_backward`.
-pub static VALUE_SELECTING_REDUCTION_BACKWARD: Operator<ValueSelectingReductionBackwardFn> = Operator::new(
-    "value_selecting_reduction_backward",
-    "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            value_selecting_reduction_backward_composite as ValueSelectingReductionBackwardFn,
-        ),
-        observed!(VALUE_SELECTING_REDUCTION_BACKWARD: ValueSelectingReductionBackwardFn, [grad, indices], grad, dim, indices, sizes, keepdim),
-        boxing!(VALUE_SELECTING_REDUCTION_BACKWARD: ValueSelectingReductionBackwardFn, grad, dim, indices, sizes, keepdim),
-    ],
-    value_selecting_reduction_backward_boxed,
-);
-
-/// Zeros of `sizes` with `grad` at the given indices along `dim`.
-///
-/// `value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor`
-#[inline]
-pub fn value_selecting_reduction_backward(
-    grad: &Tensor,
-    dim: i64,
-    indices: &Tensor,
-    sizes: &[i64],
-    keepdim: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = VALUE_SELECTING_REDUCTION_BACKWARD.select(grad.key_set() | indices.key_set())?;
-    kernel(keys, grad, dim, indices, sizes, keepdim)
-}
-
-fn value_selecting_reduction_backward_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    dim: i64,
-    indices: &Tensor,
-    sizes: &[i64],
-    keepdim: bool,
-) -> Result<Tensor> {
-    native::index::gather_scatter::value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim)
-}
-
-fn value_selecting_reduction_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("value_selecting_reduction_backward", given, 5)?;
-    value_selecting_reduction_backward(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension.
+    GATHER: "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", gather(self_: &Tensor,
+        dim: i64, index: &Tensor, sparse_grad: bool) -> Tensor, by [self_, index];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), sparse_grad);
+        }
+        let spec = native::index::gather_scatter::gather_meta(self_, dim, index, sparse_grad)?;
+        let out = spec.allocate("gather")?;
+        native::index::gather_scatter::gather(self_, dim, index, sparse_grad, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("gather", &[self_, index])?;
+        let spec = native::index::gather_scatter::gather_meta(self_, dim, index, sparse_grad)?;
+        spec.allocate("gather")
+    },
+}
+
+operator! {
+    /// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension.
+    GATHER_OUT: "gather.out(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor(a!) out) -> Tensor(a!)",
+        gather_out(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool, out: &Tensor) -> (), by [self_, index,
+        out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), sparse_grad, out);
+        }
+        let spec = native::index::gather_scatter::gather_meta(self_, dim, index, sparse_grad)?;
+        let target = spec.for_out("gather.out", out, &[self_, index])?;
+        native::index::gather_scatter::gather(self_, dim, index, sparse_grad, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("gather.out", &[self_, index, out])?;
+        let spec = native::index::gather_scatter::gather_meta(self_, dim, index, sparse_grad)?;
+        let target = spec.for_out("gather.out", out, &[self_, index])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// A copy of `self` with `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins.
+    SCATTER_SRC: "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter_src(self_: &Tensor,
+        dim: i64, index: &Tensor, src: &Tensor) -> Tensor, by [self_, index, src];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        }
+        native::index::gather_scatter::scatter_src(self_, dim, index, src)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        }
+        ensure_same_device("scatter.src", &[self_, index, src])?;
+        native::index::gather_scatter::scatter_src(self_, dim, index, src)
+    },
+}
+
+operator! {
+    /// A copy of `self` with `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins.
+    SCATTER_SRC_OUT: "scatter.src_out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)",
+        scatter_src_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> (), by [self_, index,
+        src, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
+        }
+        let result = native::index::gather_scatter::scatter_src(self_, dim, index, src)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
+        }
+        ensure_same_device("scatter.src_out", &[self_, index, src, out])?;
+        let result = native::index::gather_scatter::scatter_src(self_, dim, index, src)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Writes `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins.
+    SCATTER__SRC: "scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
+        scatter__src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> (), by [self_, index, src];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        }
+        native::index::gather_scatter::scatter_src_(self_, dim, index, src)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        }
+        ensure_same_device("scatter_.src", &[self_, index, src])?;
+        native::index::gather_scatter::scatter_src_(self_, dim, index, src)
+    },
+}
+
+operator! {
+    /// A copy of `self` with `value` at the given indices along `dim`.
+    SCATTER_VALUE: "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+        scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Tensor, by [self_, index];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value);
+        }
+        native::index::gather_scatter::scatter_value(self_, dim, index, value)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value);
+        }
+        ensure_same_device("scatter.value", &[self_, index])?;
+        native::index::gather_scatter::scatter_value(self_, dim, index, value)
+    },
+}
+
+operator! {
+    /// A copy of `self` with `value` at the given indices along `dim`.
+    SCATTER_VALUE_OUT: "scatter.value_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
+        scatter_value_out(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar, out: &Tensor) -> (), by [self_,
+        index, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, out);
+        }
+        let result = native::index::gather_scatter::scatter_value(self_, dim, index, value)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, out);
+        }
+        ensure_same_device("scatter.value_out", &[self_, index, out])?;
+        let result = native::index::gather_scatter::scatter_value(self_, dim, index, value)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Writes `value` at the given indices along `dim`.
+    SCATTER__VALUE: "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
+        scatter__value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> (), by [self_, index];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value);
+        }
+        native::index::gather_scatter::scatter_value_(self_, dim, index, value)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value);
+        }
+        ensure_same_device("scatter_.value", &[self_, index])?;
+        native::index::gather_scatter::scatter_value_(self_, dim, index, value)
+    },
+}
+
+operator! {
+    /// `scatter.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
+    SCATTER_REDUCE: "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+        scatter_reduce(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor, by [self_,
+        index, src];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce);
+        }
+        native::index::gather_scatter::scatter_reduce_src(self_, dim, index, src, reduce)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce);
+        }
+        ensure_same_device("scatter.reduce", &[self_, index, src])?;
+        native::index::gather_scatter::scatter_reduce_src(self_, dim, index, src, reduce)
+    },
+}
+
+operator! {
+    /// `scatter.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
+    SCATTER_REDUCE_OUT: "scatter.reduce_out(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor(a!) out) -> Tensor(a!)",
+        scatter_reduce_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str, out: &Tensor) -> (),
+        by [self_, index, src, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce, out);
+        }
+        let result = native::index::gather_scatter::scatter_reduce_src(self_, dim, index, src, reduce)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce, out);
+        }
+        ensure_same_device("scatter.reduce_out", &[self_, index, src, out])?;
+        let result = native::index::gather_scatter::scatter_reduce_src(self_, dim, index, src, reduce)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `scatter_.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
+    SCATTER__REDUCE: "scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)",
+        scatter__reduce(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> (), by [self_, index,
+        src];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce);
+        }
+        native::index::gather_scatter::scatter_reduce_src_(self_, dim, index, src, reduce)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce);
+        }
+        ensure_same_device("scatter_.reduce", &[self_, index, src])?;
+        native::index::gather_scatter::scatter_reduce_src_(self_, dim, index, src, reduce)
+    },
+}
+
+operator! {
+    /// `scatter.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
+    SCATTER_VALUE_REDUCE: "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+        scatter_value_reduce(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar, reduce: &str) -> Tensor,
+        by [self_, index];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, reduce);
+        }
+        native::index::gather_scatter::scatter_reduce_value(self_, dim, index, value, reduce)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, reduce);
+        }
+        ensure_same_device("scatter.value_reduce", &[self_, index])?;
+        native::index::gather_scatter::scatter_reduce_value(self_, dim, index, value, reduce)
+    },
+}
+
+operator! {
+    /// `scatter.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
+    SCATTER_VALUE_REDUCE_OUT: "scatter.value_reduce_out(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor(a!) out) -> Tensor(a!)",
+        scatter_value_reduce_out(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar, reduce: &str,
+        out: &Tensor) -> (), by [self_, index, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, reduce, out);
+        }
+        let result = native::index::gather_scatter::scatter_reduce_value(self_, dim, index, value, reduce)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, reduce, out);
+        }
+        ensure_same_device("scatter.value_reduce_out", &[self_, index, out])?;
+        let result = native::index::gather_scatter::scatter_reduce_value(self_, dim, index, value, reduce)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `scatter_.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
+    SCATTER__VALUE_REDUCE: "scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)",
+        scatter__value_reduce(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar, reduce: &str) -> (), by [self_,
+        index];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, reduce);
+        }
+        native::index::gather_scatter::scatter_reduce_value_(self_, dim, index, value, reduce)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, reduce);
+        }
+        ensure_same_device("scatter_.value_reduce", &[self_, index])?;
+        native::index::gather_scatter::scatter_reduce_value_(self_, dim, index, value, reduce)
+    },
+}
+
+operator! {
+    /// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`.
+    SCATTER_ADD: "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter_add(self_: &Tensor,
+        dim: i64, index: &Tensor, src: &Tensor) -> Tensor, by [self_, index, src];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        }
+        native::index::gather_scatter::scatter_add(self_, dim, index, src)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        }
+        ensure_same_device("scatter_add", &[self_, index, src])?;
+        native::index::gather_scatter::scatter_add(self_, dim, index, src)
+    },
+}
+
+operator! {
+    /// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`.
+    SCATTER_ADD_OUT: "scatter_add.out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)",
+        scatter_add_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> (), by [self_, index,
+        src, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
+        }
+        let result = native::index::gather_scatter::scatter_add(self_, dim, index, src)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
+        }
+        ensure_same_device("scatter_add.out", &[self_, index, src, out])?;
+        let result = native::index::gather_scatter::scatter_add(self_, dim, index, src)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Adds `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on, in the order of `index`.
+    SCATTER_ADD_: "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
+        scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> (), by [self_, index, src];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        }
+        native::index::gather_scatter::scatter_add_(self_, dim, index, src)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        }
+        ensure_same_device("scatter_add_", &[self_, index, src])?;
+        native::index::gather_scatter::scatter_add_(self_, dim, index, src)
+    },
+}
+
+operator! {
+    /// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
+    SCATTER_REDUCE_TWO: "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+        scatter_reduce_two(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str,
+        include_self: bool) -> Tensor, by [self_, index, src];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce, include_self);
+        }
+        native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce, include_self);
+        }
+        ensure_same_device("scatter_reduce.two", &[self_, index, src])?;
+        native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)
+    },
+}
+
+operator! {
+    /// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
+    SCATTER_REDUCE__TWO: "scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)",
+        scatter_reduce__two(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str,
+        include_self: bool) -> (), by [self_, index, src];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce, include_self);
+        }
+        let result = native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
+        copy_to_self("scatter_reduce_.two", &result, self_)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce, include_self);
+        }
+        ensure_same_device("scatter_reduce_.two", &[self_, index, src])?;
+        let result = native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
+        copy_to_self("scatter_reduce_.two", &result, self_)
+    },
+}
+
+operator! {
+    /// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
+    SCATTER_REDUCE_TWO_OUT: "scatter_reduce.two_out(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)",
+        scatter_reduce_two_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str,
+        include_self: bool, out: &Tensor) -> (), by [self_, index, src, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce, include_self, out);
+        }
+        let result = native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || src.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce, include_self, out);
+        }
+        ensure_same_device("scatter_reduce.two_out", &[self_, index, src, out])?;
+        let result = native::index::gather_scatter::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor.
+    TAKE_ALONG_DIM: "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+        take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Tensor, by [self_, indices];
+    CompositeImplicitAutograd => native::index::gather_scatter::take_along_dim(self_, indices, dim),
+}
+
+operator! {
+    /// `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor.
+    TAKE_ALONG_DIM_OUT: "take_along_dim.out(Tensor self, Tensor indices, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
+        take_along_dim_out(self_: &Tensor, indices: &Tensor, dim: Option<i64>, out: &Tensor) -> (), by [self_,
+        indices, out];
+    CompositeImplicitAutograd => {
+        let result = native::index::gather_scatter::take_along_dim(self_, indices, dim)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The gradient of `gather`: zeros, to which `grad` is added at `index`.
+    GATHER_BACKWARD: "gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor",
+        gather_backward(grad: &Tensor, self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Tensor,
+        by [grad, self_, index];
+    CompositeImplicitAutograd => native::index::gather_scatter::gather_backward(grad, self_, dim, index, sparse_grad),
+}
+
+operator! {
+    /// Zeros of `sizes` with `grad` at the given indices along `dim`.
+    VALUE_SELECTING_REDUCTION_BACKWARD: "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
+        value_selecting_reduction_backward(grad: &Tensor, dim: i64, indices: &Tensor, sizes: &[i64],
+        keepdim: bool) -> Tensor, by [grad, indices];
+    CompositeImplicitAutograd => native::index::gather_scatter::value_selecting_reduction_backward(grad, dim, indices,
+        sizes, keepdim),
 }

@@ -2,1469 +2,382 @@
 
 //! The operators whose kernels are in `native::gcd_lcm_shift`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `gcd`.
-pub type GcdFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `gcd`.
-pub static GCD: Operator<GcdFn> = Operator::new(
-    "gcd",
-    "gcd(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, gcd_cpu as GcdFn),
-        Kernel::new(DispatchKey::Meta, gcd_meta as GcdFn),
-        observed!(GCD: GcdFn, [self_, other], self_, other),
-        boxing!(GCD: GcdFn, self_, other),
-    ],
-    gcd_boxed,
-);
-
-/// The greatest common divisor; 0 for two zeros.
-///
-/// `gcd(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = GCD.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn gcd_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gcd");
-    native::pointwise::gcd_lcm_shift::gcd_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::gcd(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn gcd_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("gcd");
-    native::pointwise::gcd_lcm_shift::gcd_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn gcd_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gcd", given, 2)?;
-    gcd(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gcd_`.
-pub type GcdInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `gcd_`.
-pub static GCD_: Operator<GcdInPlaceFn> = Operator::new(
-    "gcd_",
-    "gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, gcd__cpu as GcdInPlaceFn),
-        Kernel::new(DispatchKey::Meta, gcd__meta as GcdInPlaceFn),
-        observed!(GCD_: GcdInPlaceFn, [self_, other], self_, other),
-        boxing!(GCD_: GcdInPlaceFn, self_, other),
-    ],
-    gcd__boxed,
-);
-
-/// The greatest common divisor; 0 for two zeros.
-///
-/// `gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = GCD_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn gcd__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("gcd_", self_);
-    native::pointwise::gcd_lcm_shift::gcd_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::gcd(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn gcd__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("gcd_", self_);
-    native::pointwise::gcd_lcm_shift::gcd_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn gcd__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gcd_", given, 2)?;
-    gcd_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gcd.out`.
-pub type GcdOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `gcd.out`.
-pub static GCD_OUT: Operator<GcdOutFn> = Operator::new(
-    "gcd.out",
-    "gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, gcd_out_cpu as GcdOutFn),
-        Kernel::new(DispatchKey::Meta, gcd_out_meta as GcdOutFn),
-        observed!(GCD_OUT: GcdOutFn, [self_, other, out], self_, other, out),
-        boxing!(GCD_OUT: GcdOutFn, self_, other, out),
-    ],
-    gcd_out_boxed,
-);
-
-/// The greatest common divisor; 0 for two zeros.
-///
-/// `gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = GCD_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn gcd_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("gcd.out", out);
-    native::pointwise::gcd_lcm_shift::gcd_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::gcd(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn gcd_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("gcd.out", out);
-    native::pointwise::gcd_lcm_shift::gcd_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn gcd_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gcd.out", given, 3)?;
-    gcd_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lcm`.
-pub type LcmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `lcm`.
-pub static LCM: Operator<LcmFn> = Operator::new(
-    "lcm",
-    "lcm(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, lcm_cpu as LcmFn),
-        Kernel::new(DispatchKey::Meta, lcm_meta as LcmFn),
-        observed!(LCM: LcmFn, [self_, other], self_, other),
-        boxing!(LCM: LcmFn, self_, other),
-    ],
-    lcm_boxed,
-);
-
-/// The least common multiple; 0 if one of the numbers is 0.
-///
-/// `lcm(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LCM.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn lcm_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lcm");
-    native::pointwise::gcd_lcm_shift::lcm_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::lcm(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn lcm_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lcm");
-    native::pointwise::gcd_lcm_shift::lcm_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn lcm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lcm", given, 2)?;
-    lcm(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lcm_`.
-pub type LcmInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `lcm_`.
-pub static LCM_: Operator<LcmInPlaceFn> = Operator::new(
-    "lcm_",
-    "lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lcm__cpu as LcmInPlaceFn),
-        Kernel::new(DispatchKey::Meta, lcm__meta as LcmInPlaceFn),
-        observed!(LCM_: LcmInPlaceFn, [self_, other], self_, other),
-        boxing!(LCM_: LcmInPlaceFn, self_, other),
-    ],
-    lcm__boxed,
-);
-
-/// The least common multiple; 0 if one of the numbers is 0.
-///
-/// `lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = LCM_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn lcm__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lcm_", self_);
-    native::pointwise::gcd_lcm_shift::lcm_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::lcm(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn lcm__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lcm_", self_);
-    native::pointwise::gcd_lcm_shift::lcm_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn lcm__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lcm_", given, 2)?;
-    lcm_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lcm.out`.
-pub type LcmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `lcm.out`.
-pub static LCM_OUT: Operator<LcmOutFn> = Operator::new(
-    "lcm.out",
-    "lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lcm_out_cpu as LcmOutFn),
-        Kernel::new(DispatchKey::Meta, lcm_out_meta as LcmOutFn),
-        observed!(LCM_OUT: LcmOutFn, [self_, other, out], self_, other, out),
-        boxing!(LCM_OUT: LcmOutFn, self_, other, out),
-    ],
-    lcm_out_boxed,
-);
-
-/// The least common multiple; 0 if one of the numbers is 0.
-///
-/// `lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LCM_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn lcm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("lcm.out", out);
-    native::pointwise::gcd_lcm_shift::lcm_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::lcm(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn lcm_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("lcm.out", out);
-    native::pointwise::gcd_lcm_shift::lcm_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn lcm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lcm.out", given, 3)?;
-    lcm_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_left_shift.Tensor`.
-pub type BitwiseLeftShiftTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_left_shift.Tensor`.
-pub static BITWISE_LEFT_SHIFT_TENSOR: Operator<BitwiseLeftShiftTensorFn> = Operator::new(
-    "bitwise_left_shift.Tensor",
-    "bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_left_shift_tensor_cpu as BitwiseLeftShiftTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_left_shift_tensor_meta as BitwiseLeftShiftTensorFn),
-        observed!(BITWISE_LEFT_SHIFT_TENSOR: BitwiseLeftShiftTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_LEFT_SHIFT_TENSOR: BitwiseLeftShiftTensorFn, self_, other),
-    ],
-    bitwise_left_shift_tensor_boxed,
-);
-
-/// `self << other`, the bits of `self` shifted left by `other`.
-///
-/// `bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_left_shift_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_LEFT_SHIFT_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_left_shift_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_left_shift.Tensor");
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::left_shift(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_left_shift_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_left_shift.Tensor");
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_left_shift_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_left_shift.Tensor", given, 2)?;
-    bitwise_left_shift_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_left_shift_.Tensor`.
-pub type BitwiseLeftShiftInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_left_shift_.Tensor`.
-pub static BITWISE_LEFT_SHIFT__TENSOR: Operator<BitwiseLeftShiftInPlaceTensorFn> = Operator::new(
-    "bitwise_left_shift_.Tensor",
-    "bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_left_shift__tensor_cpu as BitwiseLeftShiftInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_left_shift__tensor_meta as BitwiseLeftShiftInPlaceTensorFn),
-        observed!(BITWISE_LEFT_SHIFT__TENSOR: BitwiseLeftShiftInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_LEFT_SHIFT__TENSOR: BitwiseLeftShiftInPlaceTensorFn, self_, other),
-    ],
-    bitwise_left_shift__tensor_boxed,
-);
-
-/// `self << other`, the bits of `self` shifted left by `other`.
-///
-/// `bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_left_shift__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_LEFT_SHIFT__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_left_shift__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_left_shift_.Tensor", self_);
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::left_shift(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_left_shift__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_left_shift_.Tensor", self_);
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_left_shift__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_left_shift_.Tensor", given, 2)?;
-    bitwise_left_shift__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_left_shift.Tensor_out`.
-pub type BitwiseLeftShiftTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_left_shift.Tensor_out`.
-pub static BITWISE_LEFT_SHIFT_TENSOR_OUT: Operator<BitwiseLeftShiftTensorOutFn> = Operator::new(
-    "bitwise_left_shift.Tensor_out",
-    "bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_left_shift_tensor_out_cpu as BitwiseLeftShiftTensorOutFn),
-        Kernel::new(DispatchKey::Meta, bitwise_left_shift_tensor_out_meta as BitwiseLeftShiftTensorOutFn),
-        observed!(BITWISE_LEFT_SHIFT_TENSOR_OUT: BitwiseLeftShiftTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(BITWISE_LEFT_SHIFT_TENSOR_OUT: BitwiseLeftShiftTensorOutFn, self_, other, out),
-    ],
-    bitwise_left_shift_tensor_out_boxed,
-);
-
-/// `self << other`, the bits of `self` shifted left by `other`.
-///
-/// `bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_left_shift_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        BITWISE_LEFT_SHIFT_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_left_shift_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_left_shift.Tensor_out", out);
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::left_shift(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_left_shift_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_left_shift.Tensor_out", out);
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_left_shift_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_left_shift.Tensor_out", given, 3)?;
-    bitwise_left_shift_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_left_shift.Tensor_Scalar`.
-pub type BitwiseLeftShiftTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `bitwise_left_shift.Tensor_Scalar`.
-pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR: Operator<BitwiseLeftShiftTensorScalarFn> = Operator::new(
-    "bitwise_left_shift.Tensor_Scalar",
-    "bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_left_shift_tensor_scalar_composite as BitwiseLeftShiftTensorScalarFn,
-        ),
-        observed!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR: BitwiseLeftShiftTensorScalarFn, [self_], self_, other),
-        boxing!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR: BitwiseLeftShiftTensorScalarFn, self_, other),
-    ],
-    bitwise_left_shift_tensor_scalar_boxed,
-);
-
-/// `self << other`, for a number `other`.
-///
-/// `bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn bitwise_left_shift_tensor_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_LEFT_SHIFT_TENSOR_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_left_shift_tensor_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::gcd_lcm_shift::left_shift_scalar(self_, other)
-}
-
-fn bitwise_left_shift_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_left_shift.Tensor_Scalar", given, 2)?;
-    bitwise_left_shift_tensor_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_left_shift.Tensor_Scalar_out`.
-pub type BitwiseLeftShiftTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_left_shift.Tensor_Scalar_out`.
-pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: Operator<BitwiseLeftShiftTensorScalarOutFn> = Operator::new(
-    "bitwise_left_shift.Tensor_Scalar_out",
-    "bitwise_left_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_left_shift_tensor_scalar_out_composite as BitwiseLeftShiftTensorScalarOutFn,
-        ),
-        observed!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: BitwiseLeftShiftTensorScalarOutFn, [self_, out], self_, other, out),
-        boxing!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: BitwiseLeftShiftTensorScalarOutFn, self_, other, out),
-    ],
-    bitwise_left_shift_tensor_scalar_out_boxed,
-);
-
-/// `self << other`, for a number `other`.
-///
-/// `bitwise_left_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_left_shift_tensor_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_left_shift_tensor_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::gcd_lcm_shift::left_shift_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn bitwise_left_shift_tensor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_left_shift.Tensor_Scalar_out", given, 3)?;
-    bitwise_left_shift_tensor_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_left_shift_.Tensor_Scalar`.
-pub type BitwiseLeftShiftInPlaceTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `bitwise_left_shift_.Tensor_Scalar`.
-pub static BITWISE_LEFT_SHIFT__TENSOR_SCALAR: Operator<BitwiseLeftShiftInPlaceTensorScalarFn> = Operator::new(
-    "bitwise_left_shift_.Tensor_Scalar",
-    "bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_left_shift__tensor_scalar_composite as BitwiseLeftShiftInPlaceTensorScalarFn,
-        ),
-        observed!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR: BitwiseLeftShiftInPlaceTensorScalarFn, [self_], self_, other),
-        boxing!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR: BitwiseLeftShiftInPlaceTensorScalarFn, self_, other),
-    ],
-    bitwise_left_shift__tensor_scalar_boxed,
-);
-
-/// `self <<= other`, for a number `other`.
-///
-/// `bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_left_shift__tensor_scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = BITWISE_LEFT_SHIFT__TENSOR_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_left_shift__tensor_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-) -> Result<()> {
-    native::pointwise::gcd_lcm_shift::left_shift_scalar_(self_, other)
-}
-
-fn bitwise_left_shift__tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_left_shift_.Tensor_Scalar", given, 2)?;
-    bitwise_left_shift__tensor_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_left_shift.Scalar_Tensor`.
-pub type BitwiseLeftShiftScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_left_shift.Scalar_Tensor`.
-pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR: Operator<BitwiseLeftShiftScalarTensorFn> = Operator::new(
-    "bitwise_left_shift.Scalar_Tensor",
-    "bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_left_shift_scalar_tensor_composite as BitwiseLeftShiftScalarTensorFn,
-        ),
-        observed!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR: BitwiseLeftShiftScalarTensorFn, [other], self_, other),
-        boxing!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR: BitwiseLeftShiftScalarTensorFn, self_, other),
-    ],
-    bitwise_left_shift_scalar_tensor_boxed,
-);
-
-/// `self << other`, for a number `self`.
-///
-/// `bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_left_shift_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_LEFT_SHIFT_SCALAR_TENSOR.select(other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_left_shift_scalar_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::gcd_lcm_shift::left_shift_of_scalar(self_, other)
-}
-
-fn bitwise_left_shift_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_left_shift.Scalar_Tensor", given, 2)?;
-    bitwise_left_shift_scalar_tensor(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_left_shift.Scalar_Tensor_out`.
-pub type BitwiseLeftShiftScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_left_shift.Scalar_Tensor_out`.
-pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: Operator<BitwiseLeftShiftScalarTensorOutFn> = Operator::new(
-    "bitwise_left_shift.Scalar_Tensor_out",
-    "bitwise_left_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_left_shift_scalar_tensor_out_composite as BitwiseLeftShiftScalarTensorOutFn,
-        ),
-        observed!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: BitwiseLeftShiftScalarTensorOutFn, [other, out], self_, other, out),
-        boxing!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: BitwiseLeftShiftScalarTensorOutFn, self_, other, out),
-    ],
-    bitwise_left_shift_scalar_tensor_out_boxed,
-);
-
-/// `self << other`, for a number `self`.
-///
-/// `bitwise_left_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_left_shift_scalar_tensor_out(self_: Scalar, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT.select(other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_left_shift_scalar_tensor_out_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::gcd_lcm_shift::left_shift_of_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn bitwise_left_shift_scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_left_shift.Scalar_Tensor_out", given, 3)?;
-    bitwise_left_shift_scalar_tensor_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `__lshift__.Tensor`.
-pub type _LshiftTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `__lshift__.Tensor`.
-pub static __LSHIFT___TENSOR: Operator<_LshiftTensorFn> = Operator::new(
-    "__lshift__.Tensor",
-    "__lshift__.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, __lshift___tensor_cpu as _LshiftTensorFn),
-        Kernel::new(DispatchKey::Meta, __lshift___tensor_meta as _LshiftTensorFn),
-        observed!(__LSHIFT___TENSOR: _LshiftTensorFn, [self_, other], self_, other),
-        boxing!(__LSHIFT___TENSOR: _LshiftTensorFn, self_, other),
-    ],
-    __lshift___tensor_boxed,
-);
-
-/// `self << other`, the bits of `self` shifted left by `other`.
-///
-/// `__lshift__.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn __lshift___tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = __LSHIFT___TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn __lshift___tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("__lshift__.Tensor");
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::left_shift(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn __lshift___tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("__lshift__.Tensor");
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn __lshift___tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__lshift__.Tensor", given, 2)?;
-    __lshift___tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `__ilshift__.Tensor`.
-pub type _IlshiftInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `__ilshift__.Tensor`.
-pub static __ILSHIFT___TENSOR: Operator<_IlshiftInPlaceTensorFn> = Operator::new(
-    "__ilshift__.Tensor",
-    "__ilshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, __ilshift___tensor_cpu as _IlshiftInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, __ilshift___tensor_meta as _IlshiftInPlaceTensorFn),
-        observed!(__ILSHIFT___TENSOR: _IlshiftInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(__ILSHIFT___TENSOR: _IlshiftInPlaceTensorFn, self_, other),
-    ],
-    __ilshift___tensor_boxed,
-);
-
-/// `self << other`, the bits of `self` shifted left by `other`.
-///
-/// `__ilshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn __ilshift___tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = __ILSHIFT___TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn __ilshift___tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("__ilshift__.Tensor", self_);
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::left_shift(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn __ilshift___tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("__ilshift__.Tensor", self_);
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn __ilshift___tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__ilshift__.Tensor", given, 2)?;
-    __ilshift___tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `__lshift__.Tensor_out`.
-pub type _LshiftTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `__lshift__.Tensor_out`.
-pub static __LSHIFT___TENSOR_OUT: Operator<_LshiftTensorOutFn> = Operator::new(
-    "__lshift__.Tensor_out",
-    "__lshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, __lshift___tensor_out_cpu as _LshiftTensorOutFn),
-        Kernel::new(DispatchKey::Meta, __lshift___tensor_out_meta as _LshiftTensorOutFn),
-        observed!(__LSHIFT___TENSOR_OUT: _LshiftTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(__LSHIFT___TENSOR_OUT: _LshiftTensorOutFn, self_, other, out),
-    ],
-    __lshift___tensor_out_boxed,
-);
-
-/// `self << other`, the bits of `self` shifted left by `other`.
-///
-/// `__lshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn __lshift___tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = __LSHIFT___TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn __lshift___tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("__lshift__.Tensor_out", out);
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::left_shift(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn __lshift___tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("__lshift__.Tensor_out", out);
-    native::pointwise::gcd_lcm_shift::left_shift_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn __lshift___tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__lshift__.Tensor_out", given, 3)?;
-    __lshift___tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `__lshift__.Scalar`.
-pub type _LshiftScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `__lshift__.Scalar`.
-pub static __LSHIFT___SCALAR: Operator<_LshiftScalarFn> = Operator::new(
-    "__lshift__.Scalar",
-    "__lshift__.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, __lshift___scalar_composite as _LshiftScalarFn),
-        observed!(__LSHIFT___SCALAR: _LshiftScalarFn, [self_], self_, other),
-        boxing!(__LSHIFT___SCALAR: _LshiftScalarFn, self_, other),
-    ],
-    __lshift___scalar_boxed,
-);
-
-/// `self << other`, for a number `other`.
-///
-/// `__lshift__.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn __lshift___scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = __LSHIFT___SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn __lshift___scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::gcd_lcm_shift::left_shift_scalar(self_, other)
-}
-
-fn __lshift___scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__lshift__.Scalar", given, 2)?;
-    __lshift___scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `__lshift__.Scalar_out`.
-pub type _LshiftScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `__lshift__.Scalar_out`.
-pub static __LSHIFT___SCALAR_OUT: Operator<_LshiftScalarOutFn> = Operator::new(
-    "__lshift__.Scalar_out",
-    "__lshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            __lshift___scalar_out_composite as _LshiftScalarOutFn,
-        ),
-        observed!(__LSHIFT___SCALAR_OUT: _LshiftScalarOutFn, [self_, out], self_, other, out),
-        boxing!(__LSHIFT___SCALAR_OUT: _LshiftScalarOutFn, self_, other, out),
-    ],
-    __lshift___scalar_out_boxed,
-);
-
-/// `self << other`, for a number `other`.
-///
-/// `__lshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn __lshift___scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = __LSHIFT___SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn __lshift___scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::gcd_lcm_shift::left_shift_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn __lshift___scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__lshift__.Scalar_out", given, 3)?;
-    __lshift___scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `__ilshift__.Scalar`.
-pub type _IlshiftInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `__ilshift__.Scalar`.
-pub static __ILSHIFT___SCALAR: Operator<_IlshiftInPlaceScalarFn> = Operator::new(
-    "__ilshift__.Scalar",
-    "__ilshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            __ilshift___scalar_composite as _IlshiftInPlaceScalarFn,
-        ),
-        observed!(__ILSHIFT___SCALAR: _IlshiftInPlaceScalarFn, [self_], self_, other),
-        boxing!(__ILSHIFT___SCALAR: _IlshiftInPlaceScalarFn, self_, other),
-    ],
-    __ilshift___scalar_boxed,
-);
-
-/// `self <<= other`, for a number `other`.
-///
-/// `__ilshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn __ilshift___scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = __ILSHIFT___SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn __ilshift___scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::gcd_lcm_shift::left_shift_scalar_(self_, other)
-}
-
-fn __ilshift___scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__ilshift__.Scalar", given, 2)?;
-    __ilshift___scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_right_shift.Tensor`.
-pub type BitwiseRightShiftTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_right_shift.Tensor`.
-pub static BITWISE_RIGHT_SHIFT_TENSOR: Operator<BitwiseRightShiftTensorFn> = Operator::new(
-    "bitwise_right_shift.Tensor",
-    "bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_right_shift_tensor_cpu as BitwiseRightShiftTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_right_shift_tensor_meta as BitwiseRightShiftTensorFn),
-        observed!(BITWISE_RIGHT_SHIFT_TENSOR: BitwiseRightShiftTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_RIGHT_SHIFT_TENSOR: BitwiseRightShiftTensorFn, self_, other),
-    ],
-    bitwise_right_shift_tensor_boxed,
-);
-
-/// `self >> other`, the bits of `self` shifted right by `other`.
-///
-/// `bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_right_shift_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_RIGHT_SHIFT_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_right_shift_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_right_shift.Tensor");
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::right_shift(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_right_shift_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("bitwise_right_shift.Tensor");
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn bitwise_right_shift_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_right_shift.Tensor", given, 2)?;
-    bitwise_right_shift_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_right_shift_.Tensor`.
-pub type BitwiseRightShiftInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_right_shift_.Tensor`.
-pub static BITWISE_RIGHT_SHIFT__TENSOR: Operator<BitwiseRightShiftInPlaceTensorFn> = Operator::new(
-    "bitwise_right_shift_.Tensor",
-    "bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_right_shift__tensor_cpu as BitwiseRightShiftInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, bitwise_right_shift__tensor_meta as BitwiseRightShiftInPlaceTensorFn),
-        observed!(BITWISE_RIGHT_SHIFT__TENSOR: BitwiseRightShiftInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(BITWISE_RIGHT_SHIFT__TENSOR: BitwiseRightShiftInPlaceTensorFn, self_, other),
-    ],
-    bitwise_right_shift__tensor_boxed,
-);
-
-/// `self >> other`, the bits of `self` shifted right by `other`.
-///
-/// `bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_right_shift__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_RIGHT_SHIFT__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_right_shift__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_right_shift_.Tensor", self_);
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::right_shift(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_right_shift__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("bitwise_right_shift_.Tensor", self_);
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn bitwise_right_shift__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_right_shift_.Tensor", given, 2)?;
-    bitwise_right_shift__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_right_shift.Tensor_out`.
-pub type BitwiseRightShiftTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_right_shift.Tensor_out`.
-pub static BITWISE_RIGHT_SHIFT_TENSOR_OUT: Operator<BitwiseRightShiftTensorOutFn> = Operator::new(
-    "bitwise_right_shift.Tensor_out",
-    "bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bitwise_right_shift_tensor_out_cpu as BitwiseRightShiftTensorOutFn),
-        Kernel::new(DispatchKey::Meta, bitwise_right_shift_tensor_out_meta as BitwiseRightShiftTensorOutFn),
-        observed!(BITWISE_RIGHT_SHIFT_TENSOR_OUT: BitwiseRightShiftTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(BITWISE_RIGHT_SHIFT_TENSOR_OUT: BitwiseRightShiftTensorOutFn, self_, other, out),
-    ],
-    bitwise_right_shift_tensor_out_boxed,
-);
-
-/// `self >> other`, the bits of `self` shifted right by `other`.
-///
-/// `bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_right_shift_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        BITWISE_RIGHT_SHIFT_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_right_shift_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_right_shift.Tensor_out", out);
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::right_shift(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_right_shift_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("bitwise_right_shift.Tensor_out", out);
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn bitwise_right_shift_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_right_shift.Tensor_out", given, 3)?;
-    bitwise_right_shift_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_right_shift.Tensor_Scalar`.
-pub type BitwiseRightShiftTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `bitwise_right_shift.Tensor_Scalar`.
-pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: Operator<BitwiseRightShiftTensorScalarFn> = Operator::new(
-    "bitwise_right_shift.Tensor_Scalar",
-    "bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_right_shift_tensor_scalar_composite as BitwiseRightShiftTensorScalarFn,
-        ),
-        observed!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: BitwiseRightShiftTensorScalarFn, [self_], self_, other),
-        boxing!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: BitwiseRightShiftTensorScalarFn, self_, other),
-    ],
-    bitwise_right_shift_tensor_scalar_boxed,
-);
-
-/// `self >> other`, for a number `other`.
-///
-/// `bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn bitwise_right_shift_tensor_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_RIGHT_SHIFT_TENSOR_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_right_shift_tensor_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::gcd_lcm_shift::right_shift_scalar(self_, other)
-}
-
-fn bitwise_right_shift_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_right_shift.Tensor_Scalar", given, 2)?;
-    bitwise_right_shift_tensor_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_right_shift.Tensor_Scalar_out`.
-pub type BitwiseRightShiftTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_right_shift.Tensor_Scalar_out`.
-pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: Operator<BitwiseRightShiftTensorScalarOutFn> =
-    Operator::new(
-        "bitwise_right_shift.Tensor_Scalar_out",
-        "bitwise_right_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                bitwise_right_shift_tensor_scalar_out_composite as BitwiseRightShiftTensorScalarOutFn,
-            ),
-            observed!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: BitwiseRightShiftTensorScalarOutFn, [self_, out], self_, other, out),
-            boxing!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: BitwiseRightShiftTensorScalarOutFn, self_, other, out),
-        ],
-        bitwise_right_shift_tensor_scalar_out_boxed,
-    );
-
-/// `self >> other`, for a number `other`.
-///
-/// `bitwise_right_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_right_shift_tensor_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_right_shift_tensor_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::gcd_lcm_shift::right_shift_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn bitwise_right_shift_tensor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_right_shift.Tensor_Scalar_out", given, 3)?;
-    bitwise_right_shift_tensor_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_right_shift_.Tensor_Scalar`.
-pub type BitwiseRightShiftInPlaceTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `bitwise_right_shift_.Tensor_Scalar`.
-pub static BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: Operator<BitwiseRightShiftInPlaceTensorScalarFn> =
-    Operator::new(
-        "bitwise_right_shift_.Tensor_Scalar",
-        "bitwise_right_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                bitwise_right_shift__tensor_scalar_composite as BitwiseRightShiftInPlaceTensorScalarFn,
-            ),
-            observed!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: BitwiseRightShiftInPlaceTensorScalarFn, [self_], self_, other),
-            boxing!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: BitwiseRightShiftInPlaceTensorScalarFn, self_, other),
-        ],
-        bitwise_right_shift__tensor_scalar_boxed,
-    );
-
-/// `self >>= other`, for a number `other`.
-///
-/// `bitwise_right_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_right_shift__tensor_scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = BITWISE_RIGHT_SHIFT__TENSOR_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_right_shift__tensor_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-) -> Result<()> {
-    native::pointwise::gcd_lcm_shift::right_shift_scalar_(self_, other)
-}
-
-fn bitwise_right_shift__tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_right_shift_.Tensor_Scalar", given, 2)?;
-    bitwise_right_shift__tensor_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_right_shift.Scalar_Tensor`.
-pub type BitwiseRightShiftScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `bitwise_right_shift.Scalar_Tensor`.
-pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: Operator<BitwiseRightShiftScalarTensorFn> = Operator::new(
-    "bitwise_right_shift.Scalar_Tensor",
-    "bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_right_shift_scalar_tensor_composite as BitwiseRightShiftScalarTensorFn,
-        ),
-        observed!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: BitwiseRightShiftScalarTensorFn, [other], self_, other),
-        boxing!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: BitwiseRightShiftScalarTensorFn, self_, other),
-    ],
-    bitwise_right_shift_scalar_tensor_boxed,
-);
-
-/// `self >> other`, for a number `self`.
-///
-/// `bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn bitwise_right_shift_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BITWISE_RIGHT_SHIFT_SCALAR_TENSOR.select(other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn bitwise_right_shift_scalar_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::gcd_lcm_shift::right_shift_of_scalar(self_, other)
-}
-
-fn bitwise_right_shift_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_right_shift.Scalar_Tensor", given, 2)?;
-    bitwise_right_shift_scalar_tensor(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bitwise_right_shift.Scalar_Tensor_out`.
-pub type BitwiseRightShiftScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bitwise_right_shift.Scalar_Tensor_out`.
-pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: Operator<BitwiseRightShiftScalarTensorOutFn> =
-    Operator::new(
-        "bitwise_right_shift.Scalar_Tensor_out",
-        "bitwise_right_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                bitwise_right_shift_scalar_tensor_out_composite as BitwiseRightShiftScalarTensorOutFn,
-            ),
-            observed!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: BitwiseRightShiftScalarTensorOutFn, [other, out], self_, other, out),
-            boxing!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: BitwiseRightShiftScalarTensorOutFn, self_, other, out),
-        ],
-        bitwise_right_shift_scalar_tensor_out_boxed,
-    );
-
-/// `self >> other`, for a number `self`.
-///
-/// `bitwise_right_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bitwise_right_shift_scalar_tensor_out(self_: Scalar, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT.select(other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn bitwise_right_shift_scalar_tensor_out_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::gcd_lcm_shift::right_shift_of_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn bitwise_right_shift_scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bitwise_right_shift.Scalar_Tensor_out", given, 3)?;
-    bitwise_right_shift_scalar_tensor_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `__rshift__.Tensor`.
-pub type _RshiftTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `__rshift__.Tensor`.
-pub static __RSHIFT___TENSOR: Operator<_RshiftTensorFn> = Operator::new(
-    "__rshift__.Tensor",
-    "__rshift__.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, __rshift___tensor_cpu as _RshiftTensorFn),
-        Kernel::new(DispatchKey::Meta, __rshift___tensor_meta as _RshiftTensorFn),
-        observed!(__RSHIFT___TENSOR: _RshiftTensorFn, [self_, other], self_, other),
-        boxing!(__RSHIFT___TENSOR: _RshiftTensorFn, self_, other),
-    ],
-    __rshift___tensor_boxed,
-);
-
-/// `self >> other`, the bits of `self` shifted right by `other`.
-///
-/// `__rshift__.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn __rshift___tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = __RSHIFT___TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn __rshift___tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("__rshift__.Tensor");
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::right_shift(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn __rshift___tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("__rshift__.Tensor");
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn __rshift___tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__rshift__.Tensor", given, 2)?;
-    __rshift___tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `__irshift__.Tensor`.
-pub type _IrshiftInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `__irshift__.Tensor`.
-pub static __IRSHIFT___TENSOR: Operator<_IrshiftInPlaceTensorFn> = Operator::new(
-    "__irshift__.Tensor",
-    "__irshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, __irshift___tensor_cpu as _IrshiftInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, __irshift___tensor_meta as _IrshiftInPlaceTensorFn),
-        observed!(__IRSHIFT___TENSOR: _IrshiftInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(__IRSHIFT___TENSOR: _IrshiftInPlaceTensorFn, self_, other),
-    ],
-    __irshift___tensor_boxed,
-);
-
-/// `self >> other`, the bits of `self` shifted right by `other`.
-///
-/// `__irshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn __irshift___tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = __IRSHIFT___TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn __irshift___tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("__irshift__.Tensor", self_);
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::right_shift(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn __irshift___tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("__irshift__.Tensor", self_);
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn __irshift___tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__irshift__.Tensor", given, 2)?;
-    __irshift___tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `__rshift__.Tensor_out`.
-pub type _RshiftTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `__rshift__.Tensor_out`.
-pub static __RSHIFT___TENSOR_OUT: Operator<_RshiftTensorOutFn> = Operator::new(
-    "__rshift__.Tensor_out",
-    "__rshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, __rshift___tensor_out_cpu as _RshiftTensorOutFn),
-        Kernel::new(DispatchKey::Meta, __rshift___tensor_out_meta as _RshiftTensorOutFn),
-        observed!(__RSHIFT___TENSOR_OUT: _RshiftTensorOutFn, [self_, other, out], self_, other, out),
-        boxing!(__RSHIFT___TENSOR_OUT: _RshiftTensorOutFn, self_, other, out),
-    ],
-    __rshift___tensor_out_boxed,
-);
-
-/// `self >> other`, the bits of `self` shifted right by `other`.
-///
-/// `__rshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn __rshift___tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = __RSHIFT___TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn __rshift___tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("__rshift__.Tensor_out", out);
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    native::pointwise::gcd_lcm_shift::right_shift(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn __rshift___tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("__rshift__.Tensor_out", out);
-    native::pointwise::gcd_lcm_shift::right_shift_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn __rshift___tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__rshift__.Tensor_out", given, 3)?;
-    __rshift___tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `__rshift__.Scalar`.
-pub type _RshiftScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `__rshift__.Scalar`.
-pub static __RSHIFT___SCALAR: Operator<_RshiftScalarFn> = Operator::new(
-    "__rshift__.Scalar",
-    "__rshift__.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, __rshift___scalar_composite as _RshiftScalarFn),
-        observed!(__RSHIFT___SCALAR: _RshiftScalarFn, [self_], self_, other),
-        boxing!(__RSHIFT___SCALAR: _RshiftScalarFn, self_, other),
-    ],
-    __rshift___scalar_boxed,
-);
-
-/// `self >> other`, for a number `other`.
-///
-/// `__rshift__.Scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn __rshift___scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = __RSHIFT___SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn __rshift___scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::gcd_lcm_shift::right_shift_scalar(self_, other)
-}
-
-fn __rshift___scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__rshift__.Scalar", given, 2)?;
-    __rshift___scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `__rshift__.Scalar_out`.
-pub type _RshiftScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `__rshift__.Scalar_out`.
-pub static __RSHIFT___SCALAR_OUT: Operator<_RshiftScalarOutFn> = Operator::new(
-    "__rshift__.Scalar_out",
-    "__rshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            __rshift___scalar_out_composite as _RshiftScalarOutFn,
-        ),
-        observed!(__RSHIFT___SCALAR_OUT: _RshiftScalarOutFn, [self_, out], self_, other, out),
-        boxing!(__RSHIFT___SCALAR_OUT: _RshiftScalarOutFn, self_, other, out),
-    ],
-    __rshift___scalar_out_boxed,
-);
-
-/// `self >> other`, for a number `other`.
-///
-/// `__rshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn __rshift___scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = __RSHIFT___SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn __rshift___scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::gcd_lcm_shift::right_shift_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn __rshift___scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__rshift__.Scalar_out", given, 3)?;
-    __rshift___scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `__irshift__.Scalar`.
-pub type _IrshiftInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `__irshift__.Scalar`.
-pub static __IRSHIFT___SCALAR: Operator<_IrshiftInPlaceScalarFn> = Operator::new(
-    "__irshift__.Scalar",
-    "__irshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            __irshift___scalar_composite as _IrshiftInPlaceScalarFn,
-        ),
-        observed!(__IRSHIFT___SCALAR: _IrshiftInPlaceScalarFn, [self_], self_, other),
-        boxing!(__IRSHIFT___SCALAR: _IrshiftInPlaceScalarFn, self_, other),
-    ],
-    __irshift___scalar_boxed,
-);
-
-/// `self >>= other`, for a number `other`.
-///
-/// `__irshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn __irshift___scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = __IRSHIFT___SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn __irshift___scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::gcd_lcm_shift::right_shift_scalar_(self_, other)
-}
-
-fn __irshift___scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("__irshift__.Scalar", given, 2)?;
-    __irshift___scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// The greatest common divisor; 0 for two zeros.
+    GCD: "gcd(Tensor self, Tensor other) -> Tensor", gcd(self_: &Tensor, other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("gcd", |iter| {
+            native::pointwise::gcd_lcm_shift::gcd_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::gcd(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("gcd", |iter| native::pointwise::gcd_lcm_shift::gcd_meta(iter, self_, other)),
+}
+
+operator! {
+    /// The greatest common divisor; 0 for two zeros.
+    GCD_: "gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)", gcd_(self_: &Tensor, other: &Tensor) -> (), by [self_,
+        other];
+    Cpu => {
+        iterate::in_place("gcd_", self_, |iter| {
+            native::pointwise::gcd_lcm_shift::gcd_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::gcd(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("gcd_", self_, |iter| native::pointwise::gcd_lcm_shift::gcd_meta(iter, self_, other)),
+}
+
+operator! {
+    /// The greatest common divisor; 0 for two zeros.
+    GCD_OUT: "gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", gcd_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("gcd.out", out, |iter| {
+            native::pointwise::gcd_lcm_shift::gcd_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::gcd(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("gcd.out", out, |iter| native::pointwise::gcd_lcm_shift::gcd_meta(iter, self_, other)),
+}
+
+operator! {
+    /// The least common multiple; 0 if one of the numbers is 0.
+    LCM: "lcm(Tensor self, Tensor other) -> Tensor", lcm(self_: &Tensor, other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("lcm", |iter| {
+            native::pointwise::gcd_lcm_shift::lcm_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::lcm(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("lcm", |iter| native::pointwise::gcd_lcm_shift::lcm_meta(iter, self_, other)),
+}
+
+operator! {
+    /// The least common multiple; 0 if one of the numbers is 0.
+    LCM_: "lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)", lcm_(self_: &Tensor, other: &Tensor) -> (), by [self_,
+        other];
+    Cpu => {
+        iterate::in_place("lcm_", self_, |iter| {
+            native::pointwise::gcd_lcm_shift::lcm_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::lcm(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("lcm_", self_, |iter| native::pointwise::gcd_lcm_shift::lcm_meta(iter, self_, other)),
+}
+
+operator! {
+    /// The least common multiple; 0 if one of the numbers is 0.
+    LCM_OUT: "lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", lcm_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("lcm.out", out, |iter| {
+            native::pointwise::gcd_lcm_shift::lcm_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::lcm(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("lcm.out", out, |iter| native::pointwise::gcd_lcm_shift::lcm_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self << other`, the bits of `self` shifted left by `other`.
+    BITWISE_LEFT_SHIFT_TENSOR: "bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+        bitwise_left_shift_tensor(self_: &Tensor, other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("bitwise_left_shift.Tensor", |iter| {
+            native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("bitwise_left_shift.Tensor",
+        |iter| native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self << other`, the bits of `self` shifted left by `other`.
+    BITWISE_LEFT_SHIFT__TENSOR: "bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        bitwise_left_shift__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("bitwise_left_shift_.Tensor", self_, |iter| {
+            native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("bitwise_left_shift_.Tensor", self_,
+        |iter| native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self << other`, the bits of `self` shifted left by `other`.
+    BITWISE_LEFT_SHIFT_TENSOR_OUT: "bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_left_shift_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("bitwise_left_shift.Tensor_out", out, |iter| {
+            native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("bitwise_left_shift.Tensor_out", out,
+        |iter| native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self << other`, for a number `other`.
+    BITWISE_LEFT_SHIFT_TENSOR_SCALAR: "bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+        bitwise_left_shift_tensor_scalar(self_: &Tensor, other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::left_shift_scalar(self_, other),
+}
+
+operator! {
+    /// `self << other`, for a number `other`.
+    BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: "bitwise_left_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_left_shift_tensor_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::gcd_lcm_shift::left_shift_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self <<= other`, for a number `other`.
+    BITWISE_LEFT_SHIFT__TENSOR_SCALAR: "bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        bitwise_left_shift__tensor_scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::left_shift_scalar_(self_, other),
+}
+
+operator! {
+    /// `self << other`, for a number `self`.
+    BITWISE_LEFT_SHIFT_SCALAR_TENSOR: "bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        bitwise_left_shift_scalar_tensor(self_: Scalar, other: &Tensor) -> Tensor, by [other];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::left_shift_of_scalar(self_, other),
+}
+
+operator! {
+    /// `self << other`, for a number `self`.
+    BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: "bitwise_left_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_left_shift_scalar_tensor_out(self_: Scalar, other: &Tensor, out: &Tensor) -> (), by [other, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::gcd_lcm_shift::left_shift_of_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self << other`, the bits of `self` shifted left by `other`.
+    __LSHIFT___TENSOR: "__lshift__.Tensor(Tensor self, Tensor other) -> Tensor", __lshift___tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("__lshift__.Tensor", |iter| {
+            native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("__lshift__.Tensor", |iter| native::pointwise::gcd_lcm_shift::left_shift_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self << other`, the bits of `self` shifted left by `other`.
+    __ILSHIFT___TENSOR: "__ilshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        __ilshift___tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("__ilshift__.Tensor", self_, |iter| {
+            native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("__ilshift__.Tensor", self_,
+        |iter| native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self << other`, the bits of `self` shifted left by `other`.
+    __LSHIFT___TENSOR_OUT: "__lshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        __lshift___tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("__lshift__.Tensor_out", out, |iter| {
+            native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("__lshift__.Tensor_out", out, |iter| native::pointwise::gcd_lcm_shift::left_shift_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self << other`, for a number `other`.
+    __LSHIFT___SCALAR: "__lshift__.Scalar(Tensor self, Scalar other) -> Tensor", __lshift___scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::left_shift_scalar(self_, other),
+}
+
+operator! {
+    /// `self << other`, for a number `other`.
+    __LSHIFT___SCALAR_OUT: "__lshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        __lshift___scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::gcd_lcm_shift::left_shift_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self <<= other`, for a number `other`.
+    __ILSHIFT___SCALAR: "__ilshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        __ilshift___scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::left_shift_scalar_(self_, other),
+}
+
+operator! {
+    /// `self >> other`, the bits of `self` shifted right by `other`.
+    BITWISE_RIGHT_SHIFT_TENSOR: "bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+        bitwise_right_shift_tensor(self_: &Tensor, other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("bitwise_right_shift.Tensor", |iter| {
+            native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("bitwise_right_shift.Tensor",
+        |iter| native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self >> other`, the bits of `self` shifted right by `other`.
+    BITWISE_RIGHT_SHIFT__TENSOR: "bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        bitwise_right_shift__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("bitwise_right_shift_.Tensor", self_, |iter| {
+            native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("bitwise_right_shift_.Tensor", self_,
+        |iter| native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self >> other`, the bits of `self` shifted right by `other`.
+    BITWISE_RIGHT_SHIFT_TENSOR_OUT: "bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_right_shift_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("bitwise_right_shift.Tensor_out", out, |iter| {
+            native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("bitwise_right_shift.Tensor_out", out,
+        |iter| native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self >> other`, for a number `other`.
+    BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: "bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+        bitwise_right_shift_tensor_scalar(self_: &Tensor, other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::right_shift_scalar(self_, other),
+}
+
+operator! {
+    /// `self >> other`, for a number `other`.
+    BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: "bitwise_right_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_right_shift_tensor_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::gcd_lcm_shift::right_shift_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self >>= other`, for a number `other`.
+    BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: "bitwise_right_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        bitwise_right_shift__tensor_scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::right_shift_scalar_(self_, other),
+}
+
+operator! {
+    /// `self >> other`, for a number `self`.
+    BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: "bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        bitwise_right_shift_scalar_tensor(self_: Scalar, other: &Tensor) -> Tensor, by [other];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::right_shift_of_scalar(self_, other),
+}
+
+operator! {
+    /// `self >> other`, for a number `self`.
+    BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: "bitwise_right_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        bitwise_right_shift_scalar_tensor_out(self_: Scalar, other: &Tensor, out: &Tensor) -> (), by [other, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::gcd_lcm_shift::right_shift_of_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self >> other`, the bits of `self` shifted right by `other`.
+    __RSHIFT___TENSOR: "__rshift__.Tensor(Tensor self, Tensor other) -> Tensor", __rshift___tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("__rshift__.Tensor", |iter| {
+            native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("__rshift__.Tensor", |iter| native::pointwise::gcd_lcm_shift::right_shift_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self >> other`, the bits of `self` shifted right by `other`.
+    __IRSHIFT___TENSOR: "__irshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        __irshift___tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("__irshift__.Tensor", self_, |iter| {
+            native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("__irshift__.Tensor", self_,
+        |iter| native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self >> other`, the bits of `self` shifted right by `other`.
+    __RSHIFT___TENSOR_OUT: "__rshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        __rshift___tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("__rshift__.Tensor_out", out, |iter| {
+            native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
+            native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("__rshift__.Tensor_out", out, |iter| native::pointwise::gcd_lcm_shift::right_shift_meta(iter,
+        self_, other)),
+}
+
+operator! {
+    /// `self >> other`, for a number `other`.
+    __RSHIFT___SCALAR: "__rshift__.Scalar(Tensor self, Scalar other) -> Tensor", __rshift___scalar(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::right_shift_scalar(self_, other),
+}
+
+operator! {
+    /// `self >> other`, for a number `other`.
+    __RSHIFT___SCALAR_OUT: "__rshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        __rshift___scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::gcd_lcm_shift::right_shift_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self >>= other`, for a number `other`.
+    __IRSHIFT___SCALAR: "__irshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        __irshift___scalar(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::gcd_lcm_shift::right_shift_scalar_(self_, other),
 }

@@ -2,353 +2,61 @@
 
 //! The operators whose kernels are in `native::gradient`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `gradient.scalarint`.
-pub type GradientScalarintFn =
-    fn(DispatchKeySet, &Tensor, Option<Scalar>, Option<i64>, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `gradient.scalarint`.
-pub static GRADIENT_SCALARINT: Operator<GradientScalarintFn> = Operator::new(
-    "gradient.scalarint",
-    "gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            gradient_scalarint_composite as GradientScalarintFn,
-        ),
-        observed!(GRADIENT_SCALARINT: GradientScalarintFn, [self_], self_, spacing, dim, edge_order),
-        boxing!(GRADIENT_SCALARINT: GradientScalarintFn, self_, spacing, dim, edge_order),
-    ],
-    gradient_scalarint_boxed,
-);
-
-/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, with one-sided differences at the ends.
-///
-/// `gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]`
-#[inline]
-pub fn gradient_scalarint(
-    self_: &Tensor,
-    spacing: Option<Scalar>,
-    dim: Option<i64>,
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = GRADIENT_SCALARINT.select(self_.key_set())?;
-    kernel(keys, self_, spacing, dim, edge_order)
+operator! {
+    /// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, with one-sided differences at the ends.
+    GRADIENT_SCALARINT: "gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]",
+        gradient_scalarint(self_: &Tensor, spacing: Option<Scalar>, dim: Option<i64>, edge_order: i64) -> Vec<Tensor>,
+        by [self_];
+    CompositeImplicitAutograd => native::reduce::gradient::gradient_scalarint(self_, spacing, dim, edge_order),
 }
 
-fn gradient_scalarint_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    spacing: Option<Scalar>,
-    dim: Option<i64>,
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    native::reduce::gradient::gradient_scalarint(self_, spacing, dim, edge_order)
+operator! {
+    /// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along several dimensions, with one-sided differences at the ends.
+    GRADIENT_SCALARARRAY: "gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]",
+        gradient_scalararray(self_: &Tensor, spacing: Scalar, dim: &[i64], edge_order: i64) -> Vec<Tensor>,
+        by [self_];
+    CompositeImplicitAutograd => native::reduce::gradient::gradient_scalararray(self_, spacing, dim, edge_order),
 }
 
-fn gradient_scalarint_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gradient.scalarint", given, 4)?;
-    gradient_scalarint(
-        arguments.tensor()?,
-        arguments.optional_scalar()?,
-        arguments.optional_int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `(self[k + 1] - self[k - 1]) / 2` along several dimensions, with one-sided differences at the ends.
+    GRADIENT_ARRAY: "gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]",
+        gradient_array(self_: &Tensor, dim: &[i64], edge_order: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::reduce::gradient::gradient_array(self_, dim, edge_order),
 }
 
-/// A kernel of `gradient.scalararray`.
-pub type GradientScalararrayFn = fn(DispatchKeySet, &Tensor, Scalar, &[i64], i64) -> Result<Vec<Tensor>>;
-
-/// The operator `gradient.scalararray`.
-pub static GRADIENT_SCALARARRAY: Operator<GradientScalararrayFn> = Operator::new(
-    "gradient.scalararray",
-    "gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            gradient_scalararray_composite as GradientScalararrayFn,
-        ),
-        observed!(GRADIENT_SCALARARRAY: GradientScalararrayFn, [self_], self_, spacing, dim, edge_order),
-        boxing!(GRADIENT_SCALARARRAY: GradientScalararrayFn, self_, spacing, dim, edge_order),
-    ],
-    gradient_scalararray_boxed,
-);
-
-/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along several dimensions, with one-sided differences at the ends.
-///
-/// `gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]`
-#[inline]
-pub fn gradient_scalararray(
-    self_: &Tensor,
-    spacing: Scalar,
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = GRADIENT_SCALARARRAY.select(self_.key_set())?;
-    kernel(keys, self_, spacing, dim, edge_order)
+operator! {
+    /// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each dimension, with a spacing for each and one-sided differences at the ends.
+    GRADIENT_SCALARRAYINT: "gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
+        gradient_scalarrayint(self_: &Tensor, spacing: &[Scalar], dim: Option<i64>, edge_order: i64) -> Vec<Tensor>,
+        by [self_];
+    CompositeImplicitAutograd => native::reduce::gradient::gradient_scalarrayint(self_, spacing, dim, edge_order),
 }
 
-fn gradient_scalararray_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    spacing: Scalar,
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    native::reduce::gradient::gradient_scalararray(self_, spacing, dim, edge_order)
+operator! {
+    /// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each of the given dimensions, with a spacing for each and one-sided differences at the ends.
+    GRADIENT_SCALARRAYARRAY: "gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
+        gradient_scalarrayarray(self_: &Tensor, spacing: &[Scalar], dim: &[i64], edge_order: i64) -> Vec<Tensor>,
+        by [self_];
+    CompositeImplicitAutograd => native::reduce::gradient::gradient_scalarrayarray(self_, spacing, dim, edge_order),
 }
 
-fn gradient_scalararray_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gradient.scalararray", given, 4)?;
-    gradient_scalararray(arguments.tensor()?, arguments.scalar()?, arguments.ints()?, arguments.int()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The derivative, at given coordinates, of the parabola through each element and its neighbours; at both ends, differences of two elements.
+    GRADIENT_TENSORARRAYINT: "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
+        gradient_tensorarrayint(self_: &Tensor, spacing: &[Tensor], dim: Option<i64>, edge_order: i64) -> Vec<Tensor>,
+        by [self_, spacing];
+    CompositeImplicitAutograd => native::reduce::gradient::gradient_tensorarrayint(self_, spacing, dim, edge_order),
 }
 
-/// A kernel of `gradient.array`.
-pub type GradientArrayFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
-
-/// The operator `gradient.array`.
-pub static GRADIENT_ARRAY: Operator<GradientArrayFn> = Operator::new(
-    "gradient.array",
-    "gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, gradient_array_composite as GradientArrayFn),
-        observed!(GRADIENT_ARRAY: GradientArrayFn, [self_], self_, dim, edge_order),
-        boxing!(GRADIENT_ARRAY: GradientArrayFn, self_, dim, edge_order),
-    ],
-    gradient_array_boxed,
-);
-
-/// `(self[k + 1] - self[k - 1]) / 2` along several dimensions, with one-sided differences at the ends.
-///
-/// `gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]`
-#[inline]
-pub fn gradient_array(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = GRADIENT_ARRAY.select(self_.key_set())?;
-    kernel(keys, self_, dim, edge_order)
-}
-
-fn gradient_array_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    native::reduce::gradient::gradient_array(self_, dim, edge_order)
-}
-
-fn gradient_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gradient.array", given, 3)?;
-    gradient_array(arguments.tensor()?, arguments.ints()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `gradient.scalarrayint`.
-pub type GradientScalarrayintFn =
-    fn(DispatchKeySet, &Tensor, &[Scalar], Option<i64>, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `gradient.scalarrayint`.
-pub static GRADIENT_SCALARRAYINT: Operator<GradientScalarrayintFn> = Operator::new(
-    "gradient.scalarrayint",
-    "gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            gradient_scalarrayint_composite as GradientScalarrayintFn,
-        ),
-        observed!(GRADIENT_SCALARRAYINT: GradientScalarrayintFn, [self_], self_, spacing, dim, edge_order),
-        boxing!(GRADIENT_SCALARRAYINT: GradientScalarrayintFn, self_, spacing, dim, edge_order),
-    ],
-    gradient_scalarrayint_boxed,
-);
-
-/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each dimension, with a spacing for each and one-sided differences at the ends.
-///
-/// `gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]`
-#[inline]
-pub fn gradient_scalarrayint(
-    self_: &Tensor,
-    spacing: &[Scalar],
-    dim: Option<i64>,
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = GRADIENT_SCALARRAYINT.select(self_.key_set())?;
-    kernel(keys, self_, spacing, dim, edge_order)
-}
-
-fn gradient_scalarrayint_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    spacing: &[Scalar],
-    dim: Option<i64>,
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    native::reduce::gradient::gradient_scalarrayint(self_, spacing, dim, edge_order)
-}
-
-fn gradient_scalarrayint_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gradient.scalarrayint", given, 4)?;
-    gradient_scalarrayint(
-        arguments.tensor()?,
-        arguments.scalars()?,
-        arguments.optional_int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `gradient.scalarrayarray`.
-pub type GradientScalarrayarrayFn =
-    fn(DispatchKeySet, &Tensor, &[Scalar], &[i64], i64) -> Result<Vec<Tensor>>;
-
-/// The operator `gradient.scalarrayarray`.
-pub static GRADIENT_SCALARRAYARRAY: Operator<GradientScalarrayarrayFn> = Operator::new(
-    "gradient.scalarrayarray",
-    "gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            gradient_scalarrayarray_composite as GradientScalarrayarrayFn,
-        ),
-        observed!(GRADIENT_SCALARRAYARRAY: GradientScalarrayarrayFn, [self_], self_, spacing, dim, edge_order),
-        boxing!(GRADIENT_SCALARRAYARRAY: GradientScalarrayarrayFn, self_, spacing, dim, edge_order),
-    ],
-    gradient_scalarrayarray_boxed,
-);
-
-/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each of the given dimensions, with a spacing for each and one-sided differences at the ends.
-///
-/// `gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]`
-#[inline]
-pub fn gradient_scalarrayarray(
-    self_: &Tensor,
-    spacing: &[Scalar],
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = GRADIENT_SCALARRAYARRAY.select(self_.key_set())?;
-    kernel(keys, self_, spacing, dim, edge_order)
-}
-
-fn gradient_scalarrayarray_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    spacing: &[Scalar],
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    native::reduce::gradient::gradient_scalarrayarray(self_, spacing, dim, edge_order)
-}
-
-fn gradient_scalarrayarray_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gradient.scalarrayarray", given, 4)?;
-    gradient_scalarrayarray(arguments.tensor()?, arguments.scalars()?, arguments.ints()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `gradient.tensorarrayint`.
-pub type GradientTensorarrayintFn =
-    fn(DispatchKeySet, &Tensor, &[Tensor], Option<i64>, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `gradient.tensorarrayint`.
-pub static GRADIENT_TENSORARRAYINT: Operator<GradientTensorarrayintFn> = Operator::new(
-    "gradient.tensorarrayint",
-    "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            gradient_tensorarrayint_composite as GradientTensorarrayintFn,
-        ),
-        observed!(GRADIENT_TENSORARRAYINT: GradientTensorarrayintFn, [self_, spacing], self_, spacing, dim, edge_order),
-        boxing!(GRADIENT_TENSORARRAYINT: GradientTensorarrayintFn, self_, spacing, dim, edge_order),
-    ],
-    gradient_tensorarrayint_boxed,
-);
-
-/// The derivative, at given coordinates, of the parabola through each element and its neighbours; at both ends, differences of two elements.
-///
-/// `gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]`
-#[inline]
-pub fn gradient_tensorarrayint(
-    self_: &Tensor,
-    spacing: &[Tensor],
-    dim: Option<i64>,
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = GRADIENT_TENSORARRAYINT.select(self_.key_set() | spacing.key_set())?;
-    kernel(keys, self_, spacing, dim, edge_order)
-}
-
-fn gradient_tensorarrayint_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    spacing: &[Tensor],
-    dim: Option<i64>,
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    native::reduce::gradient::gradient_tensorarrayint(self_, spacing, dim, edge_order)
-}
-
-fn gradient_tensorarrayint_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gradient.tensorarrayint", given, 4)?;
-    gradient_tensorarrayint(
-        arguments.tensor()?,
-        arguments.tensors()?,
-        arguments.optional_int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `gradient.tensorarray`.
-pub type GradientTensorarrayFn = fn(DispatchKeySet, &Tensor, &[Tensor], &[i64], i64) -> Result<Vec<Tensor>>;
-
-/// The operator `gradient.tensorarray`.
-pub static GRADIENT_TENSORARRAY: Operator<GradientTensorarrayFn> = Operator::new(
-    "gradient.tensorarray",
-    "gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            gradient_tensorarray_composite as GradientTensorarrayFn,
-        ),
-        observed!(GRADIENT_TENSORARRAY: GradientTensorarrayFn, [self_, spacing], self_, spacing, dim, edge_order),
-        boxing!(GRADIENT_TENSORARRAY: GradientTensorarrayFn, self_, spacing, dim, edge_order),
-    ],
-    gradient_tensorarray_boxed,
-);
-
-/// The derivatives along several dimensions, at given coordinates, of the parabola through each element and its neighbours; at both ends, differences of two elements.
-///
-/// `gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]`
-#[inline]
-pub fn gradient_tensorarray(
-    self_: &Tensor,
-    spacing: &[Tensor],
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = GRADIENT_TENSORARRAY.select(self_.key_set() | spacing.key_set())?;
-    kernel(keys, self_, spacing, dim, edge_order)
-}
-
-fn gradient_tensorarray_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    spacing: &[Tensor],
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    native::reduce::gradient::gradient_tensorarray(self_, spacing, dim, edge_order)
-}
-
-fn gradient_tensorarray_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("gradient.tensorarray", given, 4)?;
-    gradient_tensorarray(arguments.tensor()?, arguments.tensors()?, arguments.ints()?, arguments.int()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The derivatives along several dimensions, at given coordinates, of the parabola through each element and its neighbours; at both ends, differences of two elements.
+    GRADIENT_TENSORARRAY: "gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
+        gradient_tensorarray(self_: &Tensor, spacing: &[Tensor], dim: &[i64], edge_order: i64) -> Vec<Tensor>,
+        by [self_, spacing];
+    CompositeImplicitAutograd => native::reduce::gradient::gradient_tensorarray(self_, spacing, dim, edge_order),
 }

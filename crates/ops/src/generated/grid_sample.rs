@@ -2,829 +2,151 @@
 
 //! The operators whose kernels are in `native::grid_sample`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `grid_sampler`.
-pub type GridSamplerFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool) -> Result<Tensor>;
-
-/// The operator `grid_sampler`.
-pub static GRID_SAMPLER: Operator<GridSamplerFn> = Operator::new(
-    "grid_sampler",
-    "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_composite as GridSamplerFn),
-        observed!(GRID_SAMPLER: GridSamplerFn, [input, grid], input, grid, interpolation_mode, padding_mode, align_corners),
-        boxing!(GRID_SAMPLER: GridSamplerFn, input, grid, interpolation_mode, padding_mode, align_corners),
-    ],
-    grid_sampler_boxed,
-);
-
-/// `grid_sampler_2d` or `grid_sampler_3d`, by the dimensions of `input`.
-///
-/// `grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
-#[inline]
-pub fn grid_sampler(
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = GRID_SAMPLER.select(input.key_set() | grid.key_set())?;
-    kernel(keys, input, grid, interpolation_mode, padding_mode, align_corners)
+operator! {
+    /// `grid_sampler_2d` or `grid_sampler_3d`, by the dimensions of `input`.
+    GRID_SAMPLER: "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+        grid_sampler(input: &Tensor, grid: &Tensor, interpolation_mode: i64, padding_mode: i64,
+        align_corners: bool) -> Tensor, by [input, grid];
+    CompositeImplicitAutograd => native::nn::grid_sample::grid_sampler(input, grid, interpolation_mode, padding_mode,
+        align_corners),
 }
 
-fn grid_sampler_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    native::nn::grid_sample::grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+operator! {
+    /// Images, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.
+    GRID_SAMPLER_2D: "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+        grid_sampler_2d(input: &Tensor, grid: &Tensor, interpolation_mode: i64, padding_mode: i64,
+        align_corners: bool) -> Tensor, by [input, grid];
+    CompositeImplicitAutograd => native::nn::grid_sample::grid_sampler_2d(input, grid, interpolation_mode,
+        padding_mode, align_corners),
 }
 
-fn grid_sampler_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("grid_sampler", given, 5)?;
-    grid_sampler(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Images, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.
+    GRID_SAMPLER_2D_OUT: "grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
+        grid_sampler_2d_out(input: &Tensor, grid: &Tensor, interpolation_mode: i64, padding_mode: i64,
+        align_corners: bool, out: &Tensor) -> (), by [input, grid, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::grid_sample::grid_sampler_2d(input, grid, interpolation_mode, padding_mode,
+            align_corners)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `grid_sampler_2d`.
-pub type GridSampler2dFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool) -> Result<Tensor>;
-
-/// The operator `grid_sampler_2d`.
-pub static GRID_SAMPLER_2D: Operator<GridSampler2dFn> = Operator::new(
-    "grid_sampler_2d",
-    "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_2d_composite as GridSampler2dFn),
-        observed!(GRID_SAMPLER_2D: GridSampler2dFn, [input, grid], input, grid, interpolation_mode, padding_mode, align_corners),
-        boxing!(GRID_SAMPLER_2D: GridSampler2dFn, input, grid, interpolation_mode, padding_mode, align_corners),
-    ],
-    grid_sampler_2d_boxed,
-);
-
-/// Images, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.
-///
-/// `grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
-#[inline]
-pub fn grid_sampler_2d(
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = GRID_SAMPLER_2D.select(input.key_set() | grid.key_set())?;
-    kernel(keys, input, grid, interpolation_mode, padding_mode, align_corners)
+operator! {
+    /// The gradients of `grid_sampler_2d` for image and grid; one that `output_mask` does not request has no elements.
+    GRID_SAMPLER_2D_BACKWARD: "grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
+        grid_sampler_2d_backward(grad_output: &Tensor, input: &Tensor, grid: &Tensor, interpolation_mode: i64,
+        padding_mode: i64, align_corners: bool, output_mask: [bool; 2]) -> (Tensor, Tensor), by [grad_output, input,
+        grid];
+    CompositeImplicitAutograd => native::nn::grid_sample::grid_sampler_2d_backward(grad_output, input, grid,
+        interpolation_mode, padding_mode, align_corners, output_mask),
 }
 
-fn grid_sampler_2d_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    native::nn::grid_sample::grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
+operator! {
+    /// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`.
+    GRID_SAMPLER_3D: "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+        grid_sampler_3d(input: &Tensor, grid: &Tensor, interpolation_mode: i64, padding_mode: i64,
+        align_corners: bool) -> Tensor, by [input, grid];
+    CompositeImplicitAutograd => native::nn::grid_sample::grid_sampler_3d(input, grid, interpolation_mode,
+        padding_mode, align_corners),
 }
 
-fn grid_sampler_2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("grid_sampler_2d", given, 5)?;
-    grid_sampler_2d(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`.
+    GRID_SAMPLER_3D_OUT: "grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
+        grid_sampler_3d_out(input: &Tensor, grid: &Tensor, interpolation_mode: i64, padding_mode: i64,
+        align_corners: bool, out: &Tensor) -> (), by [input, grid, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::grid_sample::grid_sampler_3d(input, grid, interpolation_mode, padding_mode,
+            align_corners)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `grid_sampler_2d.out`.
-pub type GridSampler2dOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool, &Tensor) -> Result<()>;
-
-/// The operator `grid_sampler_2d.out`.
-pub static GRID_SAMPLER_2D_OUT: Operator<GridSampler2dOutFn> = Operator::new(
-    "grid_sampler_2d.out",
-    "grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            grid_sampler_2d_out_composite as GridSampler2dOutFn,
-        ),
-        observed!(GRID_SAMPLER_2D_OUT: GridSampler2dOutFn, [input, grid, out], input, grid, interpolation_mode, padding_mode, align_corners, out),
-        boxing!(GRID_SAMPLER_2D_OUT: GridSampler2dOutFn, input, grid, interpolation_mode, padding_mode, align_corners, out),
-    ],
-    grid_sampler_2d_out_boxed,
-);
-
-/// Images, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.
-///
-/// `grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn grid_sampler_2d_out(
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = GRID_SAMPLER_2D_OUT.select(input.key_set() | grid.key_set() | out.key_set())?;
-    kernel(keys, input, grid, interpolation_mode, padding_mode, align_corners, out)
+operator! {
+    /// The gradients of `grid_sampler_3d` for volume and grid; one that `output_mask` does not request has no elements.
+    GRID_SAMPLER_3D_BACKWARD: "grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
+        grid_sampler_3d_backward(grad_output: &Tensor, input: &Tensor, grid: &Tensor, interpolation_mode: i64,
+        padding_mode: i64, align_corners: bool, output_mask: [bool; 2]) -> (Tensor, Tensor), by [grad_output, input,
+        grid];
+    CompositeImplicitAutograd => native::nn::grid_sample::grid_sampler_3d_backward(grad_output, input, grid,
+        interpolation_mode, padding_mode, align_corners, output_mask),
 }
 
-fn grid_sampler_2d_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::grid_sample::grid_sampler_2d(
-        input,
-        grid,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )?;
-    copy_to_out(&result, out)
+operator! {
+    /// `grid_sampler`, or its derivative of the orders `orders` with respect to the coordinates of each dimension, outermost first.
+    _GRID_SAMPLE: "_grid_sample(Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+        _grid_sample(input: &Tensor, grid: &Tensor, orders: &[i64], interpolation_mode: i64, padding_mode: i64,
+        align_corners: bool) -> Tensor, by [input, grid];
+    Cpu => {
+        if input.was_resized() || grid.was_resized() {
+            return kernel(&input.snapshot(), &grid.snapshot(), orders, interpolation_mode, padding_mode,
+                align_corners);
+        }
+        native::nn::grid_sample::_grid_sample(input, grid, orders, interpolation_mode, padding_mode, align_corners)
+    },
+    Meta => {
+        if input.was_resized() || grid.was_resized() {
+            return kernel(&input.snapshot(), &grid.snapshot(), orders, interpolation_mode, padding_mode,
+                align_corners);
+        }
+        ensure_same_device("_grid_sample", &[input, grid])?;
+        native::nn::grid_sample::_grid_sample(input, grid, orders, interpolation_mode, padding_mode, align_corners)
+    },
 }
 
-fn grid_sampler_2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("grid_sampler_2d.out", given, 6)?;
-    grid_sampler_2d_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The gradient of `_grid_sample` for its input, of sizes `input_size`.
+    _GRID_SAMPLE_TRANSPOSED: "_grid_sample_transposed(Tensor grad_output, Tensor grid, SymInt[] input_size, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+        _grid_sample_transposed(grad_output: &Tensor, grid: &Tensor, input_size: &[i64], orders: &[i64],
+        interpolation_mode: i64, padding_mode: i64, align_corners: bool) -> Tensor, by [grad_output, grid];
+    Cpu => {
+        if grad_output.was_resized() || grid.was_resized() {
+            return kernel(&grad_output.snapshot(), &grid.snapshot(), input_size, orders, interpolation_mode,
+                padding_mode, align_corners);
+        }
+        native::nn::grid_sample::_grid_sample_transposed(grad_output, grid, input_size, orders, interpolation_mode,
+            padding_mode, align_corners)
+    },
+    Meta => {
+        if grad_output.was_resized() || grid.was_resized() {
+            return kernel(&grad_output.snapshot(), &grid.snapshot(), input_size, orders, interpolation_mode,
+                padding_mode, align_corners);
+        }
+        ensure_same_device("_grid_sample_transposed", &[grad_output, grid])?;
+        native::nn::grid_sample::_grid_sample_transposed(grad_output, grid, input_size, orders, interpolation_mode,
+            padding_mode, align_corners)
+    },
 }
 
-/// A kernel of `grid_sampler_2d_backward`.
-pub type GridSampler2dBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, i64, i64, bool, [bool; 2]) -> Result<(Tensor, Tensor)>;
-
-/// The operator `grid_sampler_2d_backward`.
-pub static GRID_SAMPLER_2D_BACKWARD: Operator<GridSampler2dBackwardFn> = Operator::new(
-    "grid_sampler_2d_backward",
-    "grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            grid_sampler_2d_backward_composite as GridSampler2dBackwardFn,
-        ),
-        observed!(GRID_SAMPLER_2D_BACKWARD: GridSampler2dBackwardFn, [grad_output, input, grid], grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
-        boxing!(GRID_SAMPLER_2D_BACKWARD: GridSampler2dBackwardFn, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
-    ],
-    grid_sampler_2d_backward_boxed,
-);
-
-/// The gradients of `grid_sampler_2d` for image and grid; one that `output_mask` does not request has no elements.
-///
-/// `grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)`
-#[inline]
-pub fn grid_sampler_2d_backward(
-    grad_output: &Tensor,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    output_mask: [bool; 2],
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) =
-        GRID_SAMPLER_2D_BACKWARD.select(grad_output.key_set() | input.key_set() | grid.key_set())?;
-    kernel(keys, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask)
+operator! {
+    /// The gradient of `_grid_sample` for its grid.
+    _GRID_SAMPLE_GRID_BACKWARD: "_grid_sample_grid_backward(Tensor grad, Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+        _grid_sample_grid_backward(grad: &Tensor, input: &Tensor, grid: &Tensor, orders: &[i64],
+        interpolation_mode: i64, padding_mode: i64, align_corners: bool) -> Tensor, by [grad, input, grid];
+    CompositeImplicitAutograd => native::nn::grid_sample::_grid_sample_grid_backward(grad, input, grid, orders,
+        interpolation_mode, padding_mode, align_corners),
 }
 
-fn grid_sampler_2d_backward_composite(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    output_mask: [bool; 2],
-) -> Result<(Tensor, Tensor)> {
-    native::nn::grid_sample::grid_sampler_2d_backward(
-        grad_output,
-        input,
-        grid,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-        output_mask,
-    )
+operator! {
+    /// The grid, for `grid_sampler`, of an affine map for each image of `size`.
+    AFFINE_GRID_GENERATOR: "affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
+        affine_grid_generator(theta: &Tensor, size: &[i64], align_corners: bool) -> Tensor, by [theta];
+    CompositeImplicitAutograd => native::nn::grid_sample::affine_grid_generator(theta, size, align_corners),
 }
 
-fn grid_sampler_2d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("grid_sampler_2d_backward", given, 7)?;
-    grid_sampler_2d_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.bool_array()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `grid_sampler_3d`.
-pub type GridSampler3dFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool) -> Result<Tensor>;
-
-/// The operator `grid_sampler_3d`.
-pub static GRID_SAMPLER_3D: Operator<GridSampler3dFn> = Operator::new(
-    "grid_sampler_3d",
-    "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_3d_composite as GridSampler3dFn),
-        observed!(GRID_SAMPLER_3D: GridSampler3dFn, [input, grid], input, grid, interpolation_mode, padding_mode, align_corners),
-        boxing!(GRID_SAMPLER_3D: GridSampler3dFn, input, grid, interpolation_mode, padding_mode, align_corners),
-    ],
-    grid_sampler_3d_boxed,
-);
-
-/// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`.
-///
-/// `grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
-#[inline]
-pub fn grid_sampler_3d(
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = GRID_SAMPLER_3D.select(input.key_set() | grid.key_set())?;
-    kernel(keys, input, grid, interpolation_mode, padding_mode, align_corners)
-}
-
-fn grid_sampler_3d_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    native::nn::grid_sample::grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners)
-}
-
-fn grid_sampler_3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("grid_sampler_3d", given, 5)?;
-    grid_sampler_3d(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `grid_sampler_3d.out`.
-pub type GridSampler3dOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool, &Tensor) -> Result<()>;
-
-/// The operator `grid_sampler_3d.out`.
-pub static GRID_SAMPLER_3D_OUT: Operator<GridSampler3dOutFn> = Operator::new(
-    "grid_sampler_3d.out",
-    "grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            grid_sampler_3d_out_composite as GridSampler3dOutFn,
-        ),
-        observed!(GRID_SAMPLER_3D_OUT: GridSampler3dOutFn, [input, grid, out], input, grid, interpolation_mode, padding_mode, align_corners, out),
-        boxing!(GRID_SAMPLER_3D_OUT: GridSampler3dOutFn, input, grid, interpolation_mode, padding_mode, align_corners, out),
-    ],
-    grid_sampler_3d_out_boxed,
-);
-
-/// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`.
-///
-/// `grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn grid_sampler_3d_out(
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = GRID_SAMPLER_3D_OUT.select(input.key_set() | grid.key_set() | out.key_set())?;
-    kernel(keys, input, grid, interpolation_mode, padding_mode, align_corners, out)
-}
-
-fn grid_sampler_3d_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::grid_sample::grid_sampler_3d(
-        input,
-        grid,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn grid_sampler_3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("grid_sampler_3d.out", given, 6)?;
-    grid_sampler_3d_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `grid_sampler_3d_backward`.
-pub type GridSampler3dBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, i64, i64, bool, [bool; 2]) -> Result<(Tensor, Tensor)>;
-
-/// The operator `grid_sampler_3d_backward`.
-pub static GRID_SAMPLER_3D_BACKWARD: Operator<GridSampler3dBackwardFn> = Operator::new(
-    "grid_sampler_3d_backward",
-    "grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            grid_sampler_3d_backward_composite as GridSampler3dBackwardFn,
-        ),
-        observed!(GRID_SAMPLER_3D_BACKWARD: GridSampler3dBackwardFn, [grad_output, input, grid], grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
-        boxing!(GRID_SAMPLER_3D_BACKWARD: GridSampler3dBackwardFn, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
-    ],
-    grid_sampler_3d_backward_boxed,
-);
-
-/// The gradients of `grid_sampler_3d` for volume and grid; one that `output_mask` does not request has no elements.
-///
-/// `grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)`
-#[inline]
-pub fn grid_sampler_3d_backward(
-    grad_output: &Tensor,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    output_mask: [bool; 2],
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) =
-        GRID_SAMPLER_3D_BACKWARD.select(grad_output.key_set() | input.key_set() | grid.key_set())?;
-    kernel(keys, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask)
-}
-
-fn grid_sampler_3d_backward_composite(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    output_mask: [bool; 2],
-) -> Result<(Tensor, Tensor)> {
-    native::nn::grid_sample::grid_sampler_3d_backward(
-        grad_output,
-        input,
-        grid,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-        output_mask,
-    )
-}
-
-fn grid_sampler_3d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("grid_sampler_3d_backward", given, 7)?;
-    grid_sampler_3d_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.bool_array()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_grid_sample`.
-pub type _GridSampleFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], i64, i64, bool) -> Result<Tensor>;
-
-/// The operator `_grid_sample`.
-pub static _GRID_SAMPLE: Operator<_GridSampleFn> = Operator::new(
-    "_grid_sample",
-    "_grid_sample(Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _grid_sample_cpu as _GridSampleFn),
-        Kernel::new(DispatchKey::Meta, _grid_sample_meta as _GridSampleFn),
-        observed!(_GRID_SAMPLE: _GridSampleFn, [input, grid], input, grid, orders, interpolation_mode, padding_mode, align_corners),
-        boxing!(_GRID_SAMPLE: _GridSampleFn, input, grid, orders, interpolation_mode, padding_mode, align_corners),
-    ],
-    _grid_sample_boxed,
-);
-
-/// `grid_sampler`, or its derivative of the orders `orders` with respect to the coordinates of each dimension, outermost first.
-///
-/// `_grid_sample(Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
-#[inline]
-pub fn _grid_sample(
-    input: &Tensor,
-    grid: &Tensor,
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = _GRID_SAMPLE.select(input.key_set() | grid.key_set())?;
-    kernel(keys, input, grid, orders, interpolation_mode, padding_mode, align_corners)
-}
-
-fn _grid_sample_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    if input.was_resized() || grid.was_resized() {
-        return _grid_sample_cpu(
-            _keys,
-            &input.snapshot(),
-            &grid.snapshot(),
-            orders,
-            interpolation_mode,
-            padding_mode,
-            align_corners,
-        );
-    }
-    native::nn::grid_sample::_grid_sample(
-        input,
-        grid,
-        orders,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )
-}
-
-fn _grid_sample_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    if input.was_resized() || grid.was_resized() {
-        return _grid_sample_meta(
-            _keys,
-            &input.snapshot(),
-            &grid.snapshot(),
-            orders,
-            interpolation_mode,
-            padding_mode,
-            align_corners,
-        );
-    }
-    ensure_same_device("_grid_sample", &[input, grid])?;
-    native::nn::grid_sample::_grid_sample(
-        input,
-        grid,
-        orders,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )
-}
-
-fn _grid_sample_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_grid_sample", given, 6)?;
-    _grid_sample(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_grid_sample_transposed`.
-pub type _GridSampleTransposedFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], i64, i64, bool) -> Result<Tensor>;
-
-/// The operator `_grid_sample_transposed`.
-pub static _GRID_SAMPLE_TRANSPOSED: Operator<_GridSampleTransposedFn> = Operator::new(
-    "_grid_sample_transposed",
-    "_grid_sample_transposed(Tensor grad_output, Tensor grid, SymInt[] input_size, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _grid_sample_transposed_cpu as _GridSampleTransposedFn),
-        Kernel::new(DispatchKey::Meta, _grid_sample_transposed_meta as _GridSampleTransposedFn),
-        observed!(_GRID_SAMPLE_TRANSPOSED: _GridSampleTransposedFn, [grad_output, grid], grad_output, grid, input_size, orders, interpolation_mode, padding_mode, align_corners),
-        boxing!(_GRID_SAMPLE_TRANSPOSED: _GridSampleTransposedFn, grad_output, grid, input_size, orders, interpolation_mode, padding_mode, align_corners),
-    ],
-    _grid_sample_transposed_boxed,
-);
-
-/// The gradient of `_grid_sample` for its input, of sizes `input_size`.
-///
-/// `_grid_sample_transposed(Tensor grad_output, Tensor grid, SymInt[] input_size, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
-#[inline]
-pub fn _grid_sample_transposed(
-    grad_output: &Tensor,
-    grid: &Tensor,
-    input_size: &[i64],
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = _GRID_SAMPLE_TRANSPOSED.select(grad_output.key_set() | grid.key_set())?;
-    kernel(keys, grad_output, grid, input_size, orders, interpolation_mode, padding_mode, align_corners)
-}
-
-fn _grid_sample_transposed_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    grid: &Tensor,
-    input_size: &[i64],
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || grid.was_resized() {
-        return _grid_sample_transposed_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &grid.snapshot(),
-            input_size,
-            orders,
-            interpolation_mode,
-            padding_mode,
-            align_corners,
-        );
-    }
-    native::nn::grid_sample::_grid_sample_transposed(
-        grad_output,
-        grid,
-        input_size,
-        orders,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )
-}
-
-fn _grid_sample_transposed_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    grid: &Tensor,
-    input_size: &[i64],
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || grid.was_resized() {
-        return _grid_sample_transposed_meta(
-            _keys,
-            &grad_output.snapshot(),
-            &grid.snapshot(),
-            input_size,
-            orders,
-            interpolation_mode,
-            padding_mode,
-            align_corners,
-        );
-    }
-    ensure_same_device("_grid_sample_transposed", &[grad_output, grid])?;
-    native::nn::grid_sample::_grid_sample_transposed(
-        grad_output,
-        grid,
-        input_size,
-        orders,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )
-}
-
-fn _grid_sample_transposed_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_grid_sample_transposed", given, 7)?;
-    _grid_sample_transposed(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_grid_sample_grid_backward`.
-pub type _GridSampleGridBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &[i64], i64, i64, bool) -> Result<Tensor>;
-
-/// The operator `_grid_sample_grid_backward`.
-pub static _GRID_SAMPLE_GRID_BACKWARD: Operator<_GridSampleGridBackwardFn> = Operator::new(
-    "_grid_sample_grid_backward",
-    "_grid_sample_grid_backward(Tensor grad, Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _grid_sample_grid_backward_composite as _GridSampleGridBackwardFn,
-        ),
-        observed!(_GRID_SAMPLE_GRID_BACKWARD: _GridSampleGridBackwardFn, [grad, input, grid], grad, input, grid, orders, interpolation_mode, padding_mode, align_corners),
-        boxing!(_GRID_SAMPLE_GRID_BACKWARD: _GridSampleGridBackwardFn, grad, input, grid, orders, interpolation_mode, padding_mode, align_corners),
-    ],
-    _grid_sample_grid_backward_boxed,
-);
-
-/// The gradient of `_grid_sample` for its grid.
-///
-/// `_grid_sample_grid_backward(Tensor grad, Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
-#[inline]
-pub fn _grid_sample_grid_backward(
-    grad: &Tensor,
-    input: &Tensor,
-    grid: &Tensor,
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        _GRID_SAMPLE_GRID_BACKWARD.select(grad.key_set() | input.key_set() | grid.key_set())?;
-    kernel(keys, grad, input, grid, orders, interpolation_mode, padding_mode, align_corners)
-}
-
-fn _grid_sample_grid_backward_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    input: &Tensor,
-    grid: &Tensor,
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    native::nn::grid_sample::_grid_sample_grid_backward(
-        grad,
-        input,
-        grid,
-        orders,
-        interpolation_mode,
-        padding_mode,
-        align_corners,
-    )
-}
-
-fn _grid_sample_grid_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_grid_sample_grid_backward", given, 7)?;
-    _grid_sample_grid_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `affine_grid_generator`.
-pub type AffineGridGeneratorFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
-
-/// The operator `affine_grid_generator`.
-pub static AFFINE_GRID_GENERATOR: Operator<AffineGridGeneratorFn> = Operator::new(
-    "affine_grid_generator",
-    "affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            affine_grid_generator_composite as AffineGridGeneratorFn,
-        ),
-        observed!(AFFINE_GRID_GENERATOR: AffineGridGeneratorFn, [theta], theta, size, align_corners),
-        boxing!(AFFINE_GRID_GENERATOR: AffineGridGeneratorFn, theta, size, align_corners),
-    ],
-    affine_grid_generator_boxed,
-);
-
-/// The grid, for `grid_sampler`, of an affine map for each image of `size`.
-///
-/// `affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor`
-#[inline]
-pub fn affine_grid_generator(theta: &Tensor, size: &[i64], align_corners: bool) -> Result<Tensor> {
-    let (keys, kernel) = AFFINE_GRID_GENERATOR.select(theta.key_set())?;
-    kernel(keys, theta, size, align_corners)
-}
-
-fn affine_grid_generator_composite(
-    _keys: DispatchKeySet,
-    theta: &Tensor,
-    size: &[i64],
-    align_corners: bool,
-) -> Result<Tensor> {
-    native::nn::grid_sample::affine_grid_generator(theta, size, align_corners)
-}
-
-fn affine_grid_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("affine_grid_generator", given, 3)?;
-    affine_grid_generator(arguments.tensor()?, arguments.ints()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `affine_grid_generator.out`.
-pub type AffineGridGeneratorOutFn = fn(DispatchKeySet, &Tensor, &[i64], bool, &Tensor) -> Result<()>;
-
-/// The operator `affine_grid_generator.out`.
-pub static AFFINE_GRID_GENERATOR_OUT: Operator<AffineGridGeneratorOutFn> = Operator::new(
-    "affine_grid_generator.out",
-    "affine_grid_generator.out(Tensor theta, SymInt[] size, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            affine_grid_generator_out_composite as AffineGridGeneratorOutFn,
-        ),
-        observed!(AFFINE_GRID_GENERATOR_OUT: AffineGridGeneratorOutFn, [theta, out], theta, size, align_corners, out),
-        boxing!(AFFINE_GRID_GENERATOR_OUT: AffineGridGeneratorOutFn, theta, size, align_corners, out),
-    ],
-    affine_grid_generator_out_boxed,
-);
-
-/// The grid, for `grid_sampler`, of an affine map for each image of `size`.
-///
-/// `affine_grid_generator.out(Tensor theta, SymInt[] size, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn affine_grid_generator_out(
-    theta: &Tensor,
-    size: &[i64],
-    align_corners: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = AFFINE_GRID_GENERATOR_OUT.select(theta.key_set() | out.key_set())?;
-    kernel(keys, theta, size, align_corners, out)
-}
-
-fn affine_grid_generator_out_composite(
-    _keys: DispatchKeySet,
-    theta: &Tensor,
-    size: &[i64],
-    align_corners: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::grid_sample::affine_grid_generator(theta, size, align_corners)?;
-    copy_to_out(&result, out)
-}
-
-fn affine_grid_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("affine_grid_generator.out", given, 4)?;
-    affine_grid_generator_out(arguments.tensor()?, arguments.ints()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The grid, for `grid_sampler`, of an affine map for each image of `size`.
+    AFFINE_GRID_GENERATOR_OUT: "affine_grid_generator.out(Tensor theta, SymInt[] size, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
+        affine_grid_generator_out(theta: &Tensor, size: &[i64], align_corners: bool, out: &Tensor) -> (), by [theta,
+        out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::grid_sample::affine_grid_generator(theta, size, align_corners)?;
+        copy_to_out(&result, out)
+    },
 }

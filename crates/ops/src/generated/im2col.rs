@@ -2,230 +2,45 @@
 
 //! The operators whose kernels are in `native::im2col`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `im2col`.
-pub type Im2colFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64]) -> Result<Tensor>;
-
-/// The operator `im2col`.
-pub static IM2COL: Operator<Im2colFn> = Operator::new(
-    "im2col",
-    "im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, im2col_composite as Im2colFn),
-        observed!(IM2COL: Im2colFn, [self_], self_, kernel_size, dilation, padding, stride),
-        boxing!(IM2COL: Im2colFn, self_, kernel_size, dilation, padding, stride),
-    ],
-    im2col_boxed,
-);
-
-/// The patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l.
-///
-/// `im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor`
-#[inline]
-pub fn im2col(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-) -> Result<Tensor> {
-    let (keys, kernel) = IM2COL.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, dilation, padding, stride)
+operator! {
+    /// The patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l.
+    IM2COL: "im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
+        im2col(self_: &Tensor, kernel_size: &[i64], dilation: &[i64], padding: &[i64], stride: &[i64]) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::nn::im2col::im2col(self_, kernel_size, dilation, padding, stride),
 }
 
-fn im2col_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-) -> Result<Tensor> {
-    native::nn::im2col::im2col(self_, kernel_size, dilation, padding, stride)
+operator! {
+    /// The patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l.
+    IM2COL_OUT: "im2col.out(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)",
+        im2col_out(self_: &Tensor, kernel_size: &[i64], dilation: &[i64], padding: &[i64], stride: &[i64],
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::im2col::im2col(self_, kernel_size, dilation, padding, stride)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn im2col_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("im2col", given, 5)?;
-    im2col(arguments.tensor()?, arguments.ints()?, arguments.ints()?, arguments.ints()?, arguments.ints()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// An image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`.
+    COL2IM: "col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
+        col2im(self_: &Tensor, output_size: &[i64], kernel_size: &[i64], dilation: &[i64], padding: &[i64],
+        stride: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::im2col::col2im(self_, output_size, kernel_size, dilation, padding,
+        stride),
 }
 
-/// A kernel of `im2col.out`.
-pub type Im2colOutFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], &Tensor) -> Result<()>;
-
-/// The operator `im2col.out`.
-pub static IM2COL_OUT: Operator<Im2colOutFn> = Operator::new(
-    "im2col.out",
-    "im2col.out(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, im2col_out_composite as Im2colOutFn),
-        observed!(IM2COL_OUT: Im2colOutFn, [self_, out], self_, kernel_size, dilation, padding, stride, out),
-        boxing!(IM2COL_OUT: Im2colOutFn, self_, kernel_size, dilation, padding, stride, out),
-    ],
-    im2col_out_boxed,
-);
-
-/// The patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l.
-///
-/// `im2col.out(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn im2col_out(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = IM2COL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, kernel_size, dilation, padding, stride, out)
-}
-
-fn im2col_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::im2col::im2col(self_, kernel_size, dilation, padding, stride)?;
-    copy_to_out(&result, out)
-}
-
-fn im2col_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("im2col.out", given, 6)?;
-    im2col_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `col2im`.
-pub type Col2imFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], &[i64]) -> Result<Tensor>;
-
-/// The operator `col2im`.
-pub static COL2IM: Operator<Col2imFn> = Operator::new(
-    "col2im",
-    "col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, col2im_composite as Col2imFn),
-        observed!(COL2IM: Col2imFn, [self_], self_, output_size, kernel_size, dilation, padding, stride),
-        boxing!(COL2IM: Col2imFn, self_, output_size, kernel_size, dilation, padding, stride),
-    ],
-    col2im_boxed,
-);
-
-/// An image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`.
-///
-/// `col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor`
-#[inline]
-pub fn col2im(
-    self_: &Tensor,
-    output_size: &[i64],
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-) -> Result<Tensor> {
-    let (keys, kernel) = COL2IM.select(self_.key_set())?;
-    kernel(keys, self_, output_size, kernel_size, dilation, padding, stride)
-}
-
-fn col2im_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-) -> Result<Tensor> {
-    native::nn::im2col::col2im(self_, output_size, kernel_size, dilation, padding, stride)
-}
-
-fn col2im_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("col2im", given, 6)?;
-    col2im(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `col2im.out`.
-pub type Col2imOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], &[i64], &Tensor) -> Result<()>;
-
-/// The operator `col2im.out`.
-pub static COL2IM_OUT: Operator<Col2imOutFn> = Operator::new(
-    "col2im.out",
-    "col2im.out(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, col2im_out_composite as Col2imOutFn),
-        observed!(COL2IM_OUT: Col2imOutFn, [self_, out], self_, output_size, kernel_size, dilation, padding, stride, out),
-        boxing!(COL2IM_OUT: Col2imOutFn, self_, output_size, kernel_size, dilation, padding, stride, out),
-    ],
-    col2im_out_boxed,
-);
-
-/// An image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`.
-///
-/// `col2im.out(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn col2im_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = COL2IM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, kernel_size, dilation, padding, stride, out)
-}
-
-fn col2im_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::im2col::col2im(self_, output_size, kernel_size, dilation, padding, stride)?;
-    copy_to_out(&result, out)
-}
-
-fn col2im_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("col2im.out", given, 7)?;
-    col2im_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// An image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`.
+    COL2IM_OUT: "col2im.out(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)",
+        col2im_out(self_: &Tensor, output_size: &[i64], kernel_size: &[i64], dilation: &[i64], padding: &[i64],
+        stride: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::im2col::col2im(self_, output_size, kernel_size, dilation, padding, stride)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,624 +2,209 @@
 
 //! The operators whose kernels are in `native::index_put`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `index.Tensor`.
-pub type IndexTensorFn = fn(DispatchKeySet, &Tensor, &[Option<Tensor>]) -> Result<Tensor>;
-
-/// The operator `index.Tensor`.
-pub static INDEX_TENSOR: Operator<IndexTensorFn> = Operator::new(
-    "index.Tensor",
-    "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_tensor_cpu as IndexTensorFn),
-        Kernel::new(DispatchKey::Meta, index_tensor_meta as IndexTensorFn),
-        observed!(INDEX_TENSOR: IndexTensorFn, [self_, indices], self_, indices),
-        boxing!(INDEX_TENSOR: IndexTensorFn, self_, indices),
-    ],
-    index_tensor_boxed,
-);
-
-/// The elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end.
-///
-/// `index.Tensor(Tensor self, Tensor?[] indices) -> Tensor`
-#[inline]
-pub fn index_tensor(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_TENSOR.select(self_.key_set() | indices.key_set())?;
-    kernel(keys, self_, indices)
+operator! {
+    /// The elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end.
+    INDEX_TENSOR: "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index_tensor(self_: &Tensor,
+        indices: &[Option<Tensor>]) -> Tensor, by [self_, indices];
+    Cpu => {
+        if self_.was_resized() || indices.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot());
+        }
+        native::index::index_put::index(self_, indices)
+    },
+    Meta => {
+        if self_.was_resized() || indices.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot());
+        }
+        ensure_same_device("index.Tensor", &[self_])?;
+        native::index::index_put::index(self_, indices)
+    },
 }
 
-fn index_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    if self_.was_resized() || indices.was_resized() {
-        return index_tensor_cpu(_keys, &self_.snapshot(), &indices.snapshot());
-    }
-    native::index::index_put::index(self_, indices)
+operator! {
+    /// The elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end.
+    INDEX_TENSOR_OUT: "index.Tensor_out(Tensor self, Tensor?[] indices, *, Tensor(a!) out) -> Tensor(a!)",
+        index_tensor_out(self_: &Tensor, indices: &[Option<Tensor>], out: &Tensor) -> (), by [self_, indices, out];
+    Cpu => {
+        if self_.was_resized() || indices.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), out);
+        }
+        let result = native::index::index_put::index(self_, indices)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || indices.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), out);
+        }
+        ensure_same_device("index.Tensor_out", &[self_, out])?;
+        let result = native::index::index_put::index(self_, indices)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn index_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    if self_.was_resized() || indices.was_resized() {
-        return index_tensor_meta(_keys, &self_.snapshot(), &indices.snapshot());
-    }
-    ensure_same_device("index.Tensor", &[self_])?;
-    native::index::index_put::index(self_, indices)
+operator! {
+    /// Writes `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them.
+    INDEX_PUT_: "index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
+        index_put_(self_: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> (), by [self_,
+        indices, values];
+    Cpu => {
+        if self_.was_resized() || indices.was_resized() || values.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
+        }
+        native::index::index_put::index_put_(self_, indices, values, accumulate)
+    },
+    Meta => {
+        if self_.was_resized() || indices.was_resized() || values.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
+        }
+        ensure_same_device("index_put_", &[self_, values])?;
+        native::index::index_put::index_put_(self_, indices, values, accumulate)
+    },
 }
 
-fn index_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index.Tensor", given, 2)?;
-    index_tensor(arguments.tensor()?, arguments.tensor_options()?).map(IntoValues::into_values)
+operator! {
+    /// A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added.
+    INDEX_PUT: "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+        index_put(self_: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Tensor, by [self_,
+        indices, values];
+    Cpu => {
+        if self_.was_resized() || indices.was_resized() || values.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
+        }
+        native::index::index_put::index_put(self_, indices, values, accumulate)
+    },
+    Meta => {
+        if self_.was_resized() || indices.was_resized() || values.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
+        }
+        ensure_same_device("index_put", &[self_, values])?;
+        native::index::index_put::index_put(self_, indices, values, accumulate)
+    },
 }
 
-/// A kernel of `index.Tensor_out`.
-pub type IndexTensorOutFn = fn(DispatchKeySet, &Tensor, &[Option<Tensor>], &Tensor) -> Result<()>;
-
-/// The operator `index.Tensor_out`.
-pub static INDEX_TENSOR_OUT: Operator<IndexTensorOutFn> = Operator::new(
-    "index.Tensor_out",
-    "index.Tensor_out(Tensor self, Tensor?[] indices, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_tensor_out_cpu as IndexTensorOutFn),
-        Kernel::new(DispatchKey::Meta, index_tensor_out_meta as IndexTensorOutFn),
-        observed!(INDEX_TENSOR_OUT: IndexTensorOutFn, [self_, indices, out], self_, indices, out),
-        boxing!(INDEX_TENSOR_OUT: IndexTensorOutFn, self_, indices, out),
-    ],
-    index_tensor_out_boxed,
-);
-
-/// The elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end.
-///
-/// `index.Tensor_out(Tensor self, Tensor?[] indices, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn index_tensor_out(self_: &Tensor, indices: &[Option<Tensor>], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = INDEX_TENSOR_OUT.select(self_.key_set() | indices.key_set() | out.key_set())?;
-    kernel(keys, self_, indices, out)
+operator! {
+    /// A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added.
+    INDEX_PUT_OUT: "index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
+        index_put_out(self_: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool,
+        out: &Tensor) -> (), by [self_, indices, values, out];
+    Cpu => {
+        if self_.was_resized() || indices.was_resized() || values.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate, out);
+        }
+        let result = native::index::index_put::index_put(self_, indices, values, accumulate)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || indices.was_resized() || values.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate, out);
+        }
+        ensure_same_device("index_put.out", &[self_, values, out])?;
+        let result = native::index::index_put::index_put(self_, indices, values, accumulate)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn index_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || indices.was_resized() {
-        return index_tensor_out_cpu(_keys, &self_.snapshot(), &indices.snapshot(), out);
-    }
-    let result = native::index::index_put::index(self_, indices)?;
-    copy_to_out(&result, out)
+operator! {
+    /// The elements of the flattened `self` at `index`; negative indices count from the end.
+    TAKE: "take(Tensor self, Tensor index) -> Tensor", take(self_: &Tensor, index: &Tensor) -> Tensor, by [self_,
+        index];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot());
+        }
+        native::index::index_put::take(self_, index)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot());
+        }
+        ensure_same_device("take", &[self_, index])?;
+        native::index::index_put::take(self_, index)
+    },
 }
 
-fn index_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || indices.was_resized() {
-        return index_tensor_out_meta(_keys, &self_.snapshot(), &indices.snapshot(), out);
-    }
-    ensure_same_device("index.Tensor_out", &[self_, out])?;
-    let result = native::index::index_put::index(self_, indices)?;
-    copy_to_out(&result, out)
+operator! {
+    /// The elements of the flattened `self` at `index`; negative indices count from the end.
+    TAKE_OUT: "take.out(Tensor self, Tensor index, *, Tensor(a!) out) -> Tensor(a!)", take_out(self_: &Tensor,
+        index: &Tensor, out: &Tensor) -> (), by [self_, index, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot(), out);
+        }
+        let result = native::index::index_put::take(self_, index)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot(), out);
+        }
+        ensure_same_device("take.out", &[self_, index, out])?;
+        let result = native::index::index_put::take(self_, index)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn index_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index.Tensor_out", given, 3)?;
-    index_tensor_out(arguments.tensor()?, arguments.tensor_options()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Writes the elements of `source` at the given indices of the flattened `self`, or adds them.
+    PUT_: "put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)",
+        put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> (), by [self_, index, source];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+        }
+        native::index::index_put::put_(self_, index, source, accumulate)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+        }
+        ensure_same_device("put_", &[self_, index, source])?;
+        native::index::index_put::put_(self_, index, source, accumulate)
+    },
 }
 
-/// A kernel of `index_put_`.
-pub type IndexPutInPlaceFn = fn(DispatchKeySet, &Tensor, &[Option<Tensor>], &Tensor, bool) -> Result<()>;
-
-/// The operator `index_put_`.
-pub static INDEX_PUT_: Operator<IndexPutInPlaceFn> = Operator::new(
-    "index_put_",
-    "index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_put__cpu as IndexPutInPlaceFn),
-        Kernel::new(DispatchKey::Meta, index_put__meta as IndexPutInPlaceFn),
-        observed!(INDEX_PUT_: IndexPutInPlaceFn, [self_, indices, values], self_, indices, values, accumulate),
-        boxing!(INDEX_PUT_: IndexPutInPlaceFn, self_, indices, values, accumulate),
-    ],
-    index_put__boxed,
-);
-
-/// Writes `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them.
-///
-/// `index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)`
-#[inline]
-pub fn index_put_(
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<()> {
-    let (keys, kernel) = INDEX_PUT_.select(self_.key_set() | indices.key_set() | values.key_set())?;
-    kernel(keys, self_, indices, values, accumulate)
+operator! {
+    /// A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there.
+    PUT: "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", put(self_: &Tensor,
+        index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor, by [self_, index, source];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+        }
+        native::index::index_put::put(self_, index, source, accumulate)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+        }
+        ensure_same_device("put", &[self_, index, source])?;
+        native::index::index_put::put(self_, index, source, accumulate)
+    },
 }
 
-fn index_put__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<()> {
-    if self_.was_resized() || indices.was_resized() || values.was_resized() {
-        return index_put__cpu(_keys, &self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
-    }
-    native::index::index_put::index_put_(self_, indices, values, accumulate)
-}
-
-fn index_put__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<()> {
-    if self_.was_resized() || indices.was_resized() || values.was_resized() {
-        return index_put__meta(
-            _keys,
-            &self_.snapshot(),
-            &indices.snapshot(),
-            &values.snapshot(),
-            accumulate,
-        );
-    }
-    ensure_same_device("index_put_", &[self_, values])?;
-    native::index::index_put::index_put_(self_, indices, values, accumulate)
-}
-
-fn index_put__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_put_", given, 4)?;
-    index_put_(arguments.tensor()?, arguments.tensor_options()?, arguments.tensor()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_put`.
-pub type IndexPutFn = fn(DispatchKeySet, &Tensor, &[Option<Tensor>], &Tensor, bool) -> Result<Tensor>;
-
-/// The operator `index_put`.
-pub static INDEX_PUT: Operator<IndexPutFn> = Operator::new(
-    "index_put",
-    "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_put_cpu as IndexPutFn),
-        Kernel::new(DispatchKey::Meta, index_put_meta as IndexPutFn),
-        observed!(INDEX_PUT: IndexPutFn, [self_, indices, values], self_, indices, values, accumulate),
-        boxing!(INDEX_PUT: IndexPutFn, self_, indices, values, accumulate),
-    ],
-    index_put_boxed,
-);
-
-/// A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added.
-///
-/// `index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor`
-#[inline]
-pub fn index_put(
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_PUT.select(self_.key_set() | indices.key_set() | values.key_set())?;
-    kernel(keys, self_, indices, values, accumulate)
-}
-
-fn index_put_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || indices.was_resized() || values.was_resized() {
-        return index_put_cpu(_keys, &self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
-    }
-    native::index::index_put::index_put(self_, indices, values, accumulate)
-}
-
-fn index_put_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || indices.was_resized() || values.was_resized() {
-        return index_put_meta(_keys, &self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
-    }
-    ensure_same_device("index_put", &[self_, values])?;
-    native::index::index_put::index_put(self_, indices, values, accumulate)
-}
-
-fn index_put_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_put", given, 4)?;
-    index_put(arguments.tensor()?, arguments.tensor_options()?, arguments.tensor()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_put.out`.
-pub type IndexPutOutFn = fn(DispatchKeySet, &Tensor, &[Option<Tensor>], &Tensor, bool, &Tensor) -> Result<()>;
-
-/// The operator `index_put.out`.
-pub static INDEX_PUT_OUT: Operator<IndexPutOutFn> = Operator::new(
-    "index_put.out",
-    "index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_put_out_cpu as IndexPutOutFn),
-        Kernel::new(DispatchKey::Meta, index_put_out_meta as IndexPutOutFn),
-        observed!(INDEX_PUT_OUT: IndexPutOutFn, [self_, indices, values, out], self_, indices, values, accumulate, out),
-        boxing!(INDEX_PUT_OUT: IndexPutOutFn, self_, indices, values, accumulate, out),
-    ],
-    index_put_out_boxed,
-);
-
-/// A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added.
-///
-/// `index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn index_put_out(
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        INDEX_PUT_OUT.select(self_.key_set() | indices.key_set() | values.key_set() | out.key_set())?;
-    kernel(keys, self_, indices, values, accumulate, out)
-}
-
-fn index_put_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || indices.was_resized() || values.was_resized() {
-        return index_put_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            &indices.snapshot(),
-            &values.snapshot(),
-            accumulate,
-            out,
-        );
-    }
-    let result = native::index::index_put::index_put(self_, indices, values, accumulate)?;
-    copy_to_out(&result, out)
-}
-
-fn index_put_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || indices.was_resized() || values.was_resized() {
-        return index_put_out_meta(
-            _keys,
-            &self_.snapshot(),
-            &indices.snapshot(),
-            &values.snapshot(),
-            accumulate,
-            out,
-        );
-    }
-    ensure_same_device("index_put.out", &[self_, values, out])?;
-    let result = native::index::index_put::index_put(self_, indices, values, accumulate)?;
-    copy_to_out(&result, out)
-}
-
-fn index_put_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_put.out", given, 5)?;
-    index_put_out(
-        arguments.tensor()?,
-        arguments.tensor_options()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `take`.
-pub type TakeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `take`.
-pub static TAKE: Operator<TakeFn> = Operator::new(
-    "take",
-    "take(Tensor self, Tensor index) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, take_cpu as TakeFn),
-        Kernel::new(DispatchKey::Meta, take_meta as TakeFn),
-        observed!(TAKE: TakeFn, [self_, index], self_, index),
-        boxing!(TAKE: TakeFn, self_, index),
-    ],
-    take_boxed,
-);
-
-/// The elements of the flattened `self` at `index`; negative indices count from the end.
-///
-/// `take(Tensor self, Tensor index) -> Tensor`
-#[inline]
-pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = TAKE.select(self_.key_set() | index.key_set())?;
-    kernel(keys, self_, index)
-}
-
-fn take_cpu(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return take_cpu(_keys, &self_.snapshot(), &index.snapshot());
-    }
-    native::index::index_put::take(self_, index)
-}
-
-fn take_meta(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return take_meta(_keys, &self_.snapshot(), &index.snapshot());
-    }
-    ensure_same_device("take", &[self_, index])?;
-    native::index::index_put::take(self_, index)
-}
-
-fn take_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("take", given, 2)?;
-    take(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `take.out`.
-pub type TakeOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `take.out`.
-pub static TAKE_OUT: Operator<TakeOutFn> = Operator::new(
-    "take.out",
-    "take.out(Tensor self, Tensor index, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, take_out_cpu as TakeOutFn),
-        Kernel::new(DispatchKey::Meta, take_out_meta as TakeOutFn),
-        observed!(TAKE_OUT: TakeOutFn, [self_, index, out], self_, index, out),
-        boxing!(TAKE_OUT: TakeOutFn, self_, index, out),
-    ],
-    take_out_boxed,
-);
-
-/// The elements of the flattened `self` at `index`; negative indices count from the end.
-///
-/// `take.out(Tensor self, Tensor index, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn take_out(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TAKE_OUT.select(self_.key_set() | index.key_set() | out.key_set())?;
-    kernel(keys, self_, index, out)
-}
-
-fn take_out_cpu(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return take_out_cpu(_keys, &self_.snapshot(), &index.snapshot(), out);
-    }
-    let result = native::index::index_put::take(self_, index)?;
-    copy_to_out(&result, out)
-}
-
-fn take_out_meta(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return take_out_meta(_keys, &self_.snapshot(), &index.snapshot(), out);
-    }
-    ensure_same_device("take.out", &[self_, index, out])?;
-    let result = native::index::index_put::take(self_, index)?;
-    copy_to_out(&result, out)
-}
-
-fn take_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("take.out", given, 3)?;
-    take_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `put_`.
-pub type PutInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, bool) -> Result<()>;
-
-/// The operator `put_`.
-pub static PUT_: Operator<PutInPlaceFn> = Operator::new(
-    "put_",
-    "put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, put__cpu as PutInPlaceFn),
-        Kernel::new(DispatchKey::Meta, put__meta as PutInPlaceFn),
-        observed!(PUT_: PutInPlaceFn, [self_, index, source], self_, index, source, accumulate),
-        boxing!(PUT_: PutInPlaceFn, self_, index, source, accumulate),
-    ],
-    put__boxed,
-);
-
-/// Writes the elements of `source` at the given indices of the flattened `self`, or adds them.
-///
-/// `put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)`
-#[inline]
-pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
-    let (keys, kernel) = PUT_.select(self_.key_set() | index.key_set() | source.key_set())?;
-    kernel(keys, self_, index, source, accumulate)
-}
-
-fn put__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return put__cpu(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
-    }
-    native::index::index_put::put_(self_, index, source, accumulate)
-}
-
-fn put__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return put__meta(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
-    }
-    ensure_same_device("put_", &[self_, index, source])?;
-    native::index::index_put::put_(self_, index, source, accumulate)
-}
-
-fn put__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("put_", given, 4)?;
-    put_(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `put`.
-pub type PutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, bool) -> Result<Tensor>;
-
-/// The operator `put`.
-pub static PUT: Operator<PutFn> = Operator::new(
-    "put",
-    "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, put_cpu as PutFn),
-        Kernel::new(DispatchKey::Meta, put_meta as PutFn),
-        observed!(PUT: PutFn, [self_, index, source], self_, index, source, accumulate),
-        boxing!(PUT: PutFn, self_, index, source, accumulate),
-    ],
-    put_boxed,
-);
-
-/// A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there.
-///
-/// `put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor`
-#[inline]
-pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
-    let (keys, kernel) = PUT.select(self_.key_set() | index.key_set() | source.key_set())?;
-    kernel(keys, self_, index, source, accumulate)
-}
-
-fn put_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return put_cpu(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
-    }
-    native::index::index_put::put(self_, index, source, accumulate)
-}
-
-fn put_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return put_meta(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
-    }
-    ensure_same_device("put", &[self_, index, source])?;
-    native::index::index_put::put(self_, index, source, accumulate)
-}
-
-fn put_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("put", given, 4)?;
-    put(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `put.out`.
-pub type PutOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, bool, &Tensor) -> Result<()>;
-
-/// The operator `put.out`.
-pub static PUT_OUT: Operator<PutOutFn> = Operator::new(
-    "put.out",
-    "put.out(Tensor self, Tensor index, Tensor source, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, put_out_cpu as PutOutFn),
-        Kernel::new(DispatchKey::Meta, put_out_meta as PutOutFn),
-        observed!(PUT_OUT: PutOutFn, [self_, index, source, out], self_, index, source, accumulate, out),
-        boxing!(PUT_OUT: PutOutFn, self_, index, source, accumulate, out),
-    ],
-    put_out_boxed,
-);
-
-/// A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there.
-///
-/// `put.out(Tensor self, Tensor index, Tensor source, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn put_out(
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        PUT_OUT.select(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?;
-    kernel(keys, self_, index, source, accumulate, out)
-}
-
-fn put_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return put_out_cpu(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate, out);
-    }
-    let result = native::index::index_put::put(self_, index, source, accumulate)?;
-    copy_to_out(&result, out)
-}
-
-fn put_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return put_out_meta(
-            _keys,
-            &self_.snapshot(),
-            &index.snapshot(),
-            &source.snapshot(),
-            accumulate,
-            out,
-        );
-    }
-    ensure_same_device("put.out", &[self_, index, source, out])?;
-    let result = native::index::index_put::put(self_, index, source, accumulate)?;
-    copy_to_out(&result, out)
-}
-
-fn put_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("put.out", given, 5)?;
-    put_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there.
+    PUT_OUT: "put.out(Tensor self, Tensor index, Tensor source, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
+        put_out(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool, out: &Tensor) -> (), by [self_,
+        index, source, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate, out);
+        }
+        let result = native::index::index_put::put(self_, index, source, accumulate)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate, out);
+        }
+        ensure_same_device("put.out", &[self_, index, source, out])?;
+        let result = native::index::index_put::put(self_, index, source, accumulate)?;
+        copy_to_out(&result, out)
+    },
 }

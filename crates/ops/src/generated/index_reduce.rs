@@ -2,184 +2,37 @@
 
 //! The operators whose kernels are in `native::index_reduce`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `index_reduce`.
-pub type IndexReduceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str, bool) -> Result<Tensor>;
-
-/// The operator `index_reduce`.
-pub static INDEX_REDUCE: Operator<IndexReduceFn> = Operator::new(
-    "index_reduce",
-    "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce_composite as IndexReduceFn),
-        observed!(INDEX_REDUCE: IndexReduceFn, [self_, index, source], self_, dim, index, source, reduce, include_self),
-        boxing!(INDEX_REDUCE: IndexReduceFn, self_, dim, index, source, reduce, include_self),
-    ],
-    index_reduce_boxed,
-);
-
-/// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
-///
-/// `index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
-#[inline]
-pub fn index_reduce(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_REDUCE.select(self_.key_set() | index.key_set() | source.key_set())?;
-    kernel(keys, self_, dim, index, source, reduce, include_self)
+operator! {
+    /// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
+    INDEX_REDUCE: "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
+        index_reduce(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, reduce: &str,
+        include_self: bool) -> Tensor, by [self_, index, source];
+    CompositeImplicitAutograd => native::index::index_reduce::index_reduce(self_, dim, index, source, reduce,
+        include_self),
 }
 
-fn index_reduce_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<Tensor> {
-    native::index::index_reduce::index_reduce(self_, dim, index, source, reduce, include_self)
+operator! {
+    /// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
+    INDEX_REDUCE_: "index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)",
+        index_reduce_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, reduce: &str,
+        include_self: bool) -> (), by [self_, index, source];
+    CompositeImplicitAutograd => {
+        let result = native::index::index_reduce::index_reduce(self_, dim, index, source, reduce, include_self)?;
+        copy_to_self("index_reduce_", &result, self_)
+    },
 }
 
-fn index_reduce_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_reduce", given, 6)?;
-    index_reduce(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_reduce_`.
-pub type IndexReduceInPlaceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str, bool) -> Result<()>;
-
-/// The operator `index_reduce_`.
-pub static INDEX_REDUCE_: Operator<IndexReduceInPlaceFn> = Operator::new(
-    "index_reduce_",
-    "index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce__composite as IndexReduceInPlaceFn),
-        observed!(INDEX_REDUCE_: IndexReduceInPlaceFn, [self_, index, source], self_, dim, index, source, reduce, include_self),
-        boxing!(INDEX_REDUCE_: IndexReduceInPlaceFn, self_, dim, index, source, reduce, include_self),
-    ],
-    index_reduce__boxed,
-);
-
-/// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
-///
-/// `index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)`
-#[inline]
-pub fn index_reduce_(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<()> {
-    let (keys, kernel) = INDEX_REDUCE_.select(self_.key_set() | index.key_set() | source.key_set())?;
-    kernel(keys, self_, dim, index, source, reduce, include_self)
-}
-
-fn index_reduce__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<()> {
-    let result = native::index::index_reduce::index_reduce(self_, dim, index, source, reduce, include_self)?;
-    copy_to_self("index_reduce_", &result, self_)
-}
-
-fn index_reduce__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_reduce_", given, 6)?;
-    index_reduce_(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_reduce.out`.
-pub type IndexReduceOutFn =
-    fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str, bool, &Tensor) -> Result<()>;
-
-/// The operator `index_reduce.out`.
-pub static INDEX_REDUCE_OUT: Operator<IndexReduceOutFn> = Operator::new(
-    "index_reduce.out",
-    "index_reduce.out(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce_out_composite as IndexReduceOutFn),
-        observed!(INDEX_REDUCE_OUT: IndexReduceOutFn, [self_, index, source, out], self_, dim, index, source, reduce, include_self, out),
-        boxing!(INDEX_REDUCE_OUT: IndexReduceOutFn, self_, dim, index, source, reduce, include_self, out),
-    ],
-    index_reduce_out_boxed,
-);
-
-/// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
-///
-/// `index_reduce.out(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn index_reduce_out(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    reduce: &str,
-    include_self: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        INDEX_REDUCE_OUT.select(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, source, reduce, include_self, out)
-}
-
-fn index_reduce_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    reduce: &str,
-    include_self: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::index::index_reduce::index_reduce(self_, dim, index, source, reduce, include_self)?;
-    copy_to_out(&result, out)
-}
-
-fn index_reduce_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_reduce.out", given, 7)?;
-    index_reduce_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
+    INDEX_REDUCE_OUT: "index_reduce.out(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)",
+        index_reduce_out(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, reduce: &str, include_self: bool,
+        out: &Tensor) -> (), by [self_, index, source, out];
+    CompositeImplicitAutograd => {
+        let result = native::index::index_reduce::index_reduce(self_, dim, index, source, reduce, include_self)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,1032 +2,308 @@
 
 //! The operators whose kernels are in `native::index_select`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `index_select`.
-pub type IndexSelectFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<Tensor>;
-
-/// The operator `index_select`.
-pub static INDEX_SELECT: Operator<IndexSelectFn> = Operator::new(
-    "index_select",
-    "index_select(Tensor self, int dim, Tensor index) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_select_cpu as IndexSelectFn),
-        Kernel::new(DispatchKey::Meta, index_select_meta as IndexSelectFn),
-        observed!(INDEX_SELECT: IndexSelectFn, [self_, index], self_, dim, index),
-        boxing!(INDEX_SELECT: IndexSelectFn, self_, dim, index),
-    ],
-    index_select_boxed,
-);
-
-/// The slices of `self` along `dim` at the indices in `index`.
-///
-/// `index_select(Tensor self, int dim, Tensor index) -> Tensor`
-#[inline]
-pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_SELECT.select(self_.key_set() | index.key_set())?;
-    kernel(keys, self_, dim, index)
+operator! {
+    /// The slices of `self` along `dim` at the indices in `index`.
+    INDEX_SELECT: "index_select(Tensor self, int dim, Tensor index) -> Tensor", index_select(self_: &Tensor, dim: i64,
+        index: &Tensor) -> Tensor, by [self_, index];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot());
+        }
+        let spec = native::index::index_select::index_select_meta(self_, dim, index)?;
+        let out = spec.allocate("index_select")?;
+        native::index::index_select::index_select(self_, dim, index, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("index_select", &[self_, index])?;
+        let spec = native::index::index_select::index_select_meta(self_, dim, index)?;
+        spec.allocate("index_select")
+    },
 }
 
-fn index_select_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return index_select_cpu(_keys, &self_.snapshot(), dim, &index.snapshot());
-    }
-    let spec = native::index::index_select::index_select_meta(self_, dim, index)?;
-    let out = spec.allocate("index_select")?;
-    native::index::index_select::index_select(self_, dim, index, &out)?;
-    Ok(out)
+operator! {
+    /// The slices of `self` along `dim` at the indices in `index`.
+    INDEX_SELECT_OUT: "index_select.out(Tensor self, int dim, Tensor index, *, Tensor(a!) out) -> Tensor(a!)",
+        index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> (), by [self_, index, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), out);
+        }
+        let spec = native::index::index_select::index_select_meta(self_, dim, index)?;
+        let target = spec.for_out("index_select.out", out, &[self_, index])?;
+        native::index::index_select::index_select(self_, dim, index, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("index_select.out", &[self_, index, out])?;
+        let spec = native::index::index_select::index_select_meta(self_, dim, index)?;
+        let target = spec.for_out("index_select.out", out, &[self_, index])?;
+        target.finish(out)
+    },
 }
 
-fn index_select_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    ensure_same_device("index_select", &[self_, index])?;
-    let spec = native::index::index_select::index_select_meta(self_, dim, index)?;
-    spec.allocate("index_select")
+operator! {
+    /// The gradient of `index_select`: zeros, to which the slices of `grad` are added at `index`.
+    INDEX_SELECT_BACKWARD: "index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
+        index_select_backward(grad: &Tensor, self_sizes: &[i64], dim: i64, index: &Tensor) -> Tensor, by [grad,
+        index];
+    CompositeImplicitAutograd => native::index::index_select::index_select_backward(grad, self_sizes, dim, index),
 }
 
-fn index_select_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_select", given, 3)?;
-    index_select(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order.
+    INDEX_ADD: "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+        index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Tensor, by [self_,
+        index, source];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
+        }
+        native::index::index_select::index_add(self_, dim, index, source, alpha)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
+        }
+        ensure_same_device("index_add", &[self_, index, source])?;
+        native::index::index_select::index_add(self_, dim, index, source, alpha)
+    },
 }
 
-/// A kernel of `index_select.out`.
-pub type IndexSelectOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `index_select.out`.
-pub static INDEX_SELECT_OUT: Operator<IndexSelectOutFn> = Operator::new(
-    "index_select.out",
-    "index_select.out(Tensor self, int dim, Tensor index, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_select_out_cpu as IndexSelectOutFn),
-        Kernel::new(DispatchKey::Meta, index_select_out_meta as IndexSelectOutFn),
-        observed!(INDEX_SELECT_OUT: IndexSelectOutFn, [self_, index, out], self_, dim, index, out),
-        boxing!(INDEX_SELECT_OUT: IndexSelectOutFn, self_, dim, index, out),
-    ],
-    index_select_out_boxed,
-);
-
-/// The slices of `self` along `dim` at the indices in `index`.
-///
-/// `index_select.out(Tensor self, int dim, Tensor index, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = INDEX_SELECT_OUT.select(self_.key_set() | index.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, out)
+operator! {
+    /// A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order.
+    INDEX_ADD_OUT: "index_add.out(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        index_add_out(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar, out: &Tensor) -> (),
+        by [self_, index, source, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha, out);
+        }
+        let result = native::index::index_select::index_add(self_, dim, index, source, alpha)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha, out);
+        }
+        ensure_same_device("index_add.out", &[self_, index, source, out])?;
+        let result = native::index::index_select::index_add(self_, dim, index, source, alpha)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn index_select_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return index_select_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), out);
-    }
-    let spec = native::index::index_select::index_select_meta(self_, dim, index)?;
-    let target = spec.for_out("index_select.out", out, &[self_, index])?;
-    native::index::index_select::index_select(self_, dim, index, target.tensor())?;
-    target.finish(out)
+operator! {
+    /// Adds `alpha` times the slices of `source` to the slices of `self` at `index`, in its order.
+    INDEX_ADD_: "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
+        index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> (), by [self_, index,
+        source];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
+        }
+        native::index::index_select::index_add_(self_, dim, index, source, alpha)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
+        }
+        ensure_same_device("index_add_", &[self_, index, source])?;
+        native::index::index_select::index_add_(self_, dim, index, source, alpha)
+    },
 }
 
-fn index_select_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("index_select.out", &[self_, index, out])?;
-    let spec = native::index::index_select::index_select_meta(self_, dim, index)?;
-    let target = spec.for_out("index_select.out", out, &[self_, index])?;
-    target.finish(out)
+operator! {
+    /// A copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins.
+    INDEX_COPY: "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", index_copy(self_: &Tensor,
+        dim: i64, index: &Tensor, source: &Tensor) -> Tensor, by [self_, index, source];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+        }
+        native::index::index_select::index_copy(self_, dim, index, source)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+        }
+        ensure_same_device("index_copy", &[self_, index, source])?;
+        native::index::index_select::index_copy(self_, dim, index, source)
+    },
 }
 
-fn index_select_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_select.out", given, 4)?;
-    index_select_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// A copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins.
+    INDEX_COPY_OUT: "index_copy.out(Tensor self, int dim, Tensor index, Tensor source, *, Tensor(a!) out) -> Tensor(a!)",
+        index_copy_out(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> (), by [self_,
+        index, source, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), out);
+        }
+        let result = native::index::index_select::index_copy(self_, dim, index, source)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), out);
+        }
+        ensure_same_device("index_copy.out", &[self_, index, source, out])?;
+        let result = native::index::index_select::index_copy(self_, dim, index, source)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `index_select_backward`.
-pub type IndexSelectBackwardFn = fn(DispatchKeySet, &Tensor, &[i64], i64, &Tensor) -> Result<Tensor>;
-
-/// The operator `index_select_backward`.
-pub static INDEX_SELECT_BACKWARD: Operator<IndexSelectBackwardFn> = Operator::new(
-    "index_select_backward",
-    "index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            index_select_backward_composite as IndexSelectBackwardFn,
-        ),
-        observed!(INDEX_SELECT_BACKWARD: IndexSelectBackwardFn, [grad, index], grad, self_sizes, dim, index),
-        boxing!(INDEX_SELECT_BACKWARD: IndexSelectBackwardFn, grad, self_sizes, dim, index),
-    ],
-    index_select_backward_boxed,
-);
-
-/// The gradient of `index_select`: zeros, to which the slices of `grad` are added at `index`.
-///
-/// `index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor`
-#[inline]
-pub fn index_select_backward(grad: &Tensor, self_sizes: &[i64], dim: i64, index: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_SELECT_BACKWARD.select(grad.key_set() | index.key_set())?;
-    kernel(keys, grad, self_sizes, dim, index)
+operator! {
+    /// Replaces the slices of `self` at `index` by those of `source`; of equal indices the last one wins.
+    INDEX_COPY_: "index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)",
+        index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> (), by [self_, index, source];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+        }
+        native::index::index_select::index_copy_(self_, dim, index, source)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+        }
+        ensure_same_device("index_copy_", &[self_, index, source])?;
+        native::index::index_select::index_copy_(self_, dim, index, source)
+    },
 }
 
-fn index_select_backward_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    self_sizes: &[i64],
-    dim: i64,
-    index: &Tensor,
-) -> Result<Tensor> {
-    native::index::index_select::index_select_backward(grad, self_sizes, dim, index)
+operator! {
+    /// A copy of `self` with the slices at `index` filled with `value`.
+    INDEX_FILL_INT_SCALAR: "index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+        index_fill_int_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Tensor, by [self_, index];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value);
+        }
+        native::index::index_select::index_fill(self_, dim, index, value)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value);
+        }
+        ensure_same_device("index_fill.int_Scalar", &[self_, index])?;
+        native::index::index_select::index_fill(self_, dim, index, value)
+    },
 }
 
-fn index_select_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_select_backward", given, 4)?;
-    index_select_backward(arguments.tensor()?, arguments.ints()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// A copy of `self` with the slices at `index` filled with `value`.
+    INDEX_FILL_INT_SCALAR_OUT: "index_fill.int_Scalar_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
+        index_fill_int_scalar_out(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar, out: &Tensor) -> (),
+        by [self_, index, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, out);
+        }
+        let result = native::index::index_select::index_fill(self_, dim, index, value)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value, out);
+        }
+        ensure_same_device("index_fill.int_Scalar_out", &[self_, index, out])?;
+        let result = native::index::index_select::index_fill(self_, dim, index, value)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `index_add`.
-pub type IndexAddFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `index_add`.
-pub static INDEX_ADD: Operator<IndexAddFn> = Operator::new(
-    "index_add",
-    "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_add_cpu as IndexAddFn),
-        Kernel::new(DispatchKey::Meta, index_add_meta as IndexAddFn),
-        observed!(INDEX_ADD: IndexAddFn, [self_, index, source], self_, dim, index, source, alpha),
-        boxing!(INDEX_ADD: IndexAddFn, self_, dim, index, source, alpha),
-    ],
-    index_add_boxed,
-);
-
-/// A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order.
-///
-/// `index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_ADD.select(self_.key_set() | index.key_set() | source.key_set())?;
-    kernel(keys, self_, dim, index, source, alpha)
+operator! {
+    /// Fills the slices of `self` at `index` with `value`.
+    INDEX_FILL__INT_SCALAR: "index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
+        index_fill__int_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> (), by [self_, index];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value);
+        }
+        native::index::index_select::index_fill_(self_, dim, index, value)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), value);
+        }
+        ensure_same_device("index_fill_.int_Scalar", &[self_, index])?;
+        native::index::index_select::index_fill_(self_, dim, index, value)
+    },
 }
 
-fn index_add_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_add_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
-    }
-    native::index::index_select::index_add(self_, dim, index, source, alpha)
+operator! {
+    /// A copy of `self` with the slices at `index` filled with the only element of `value`.
+    INDEX_FILL_INT_TENSOR: "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+        index_fill_int_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Tensor, by [self_, index,
+        value];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || value.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &value.snapshot());
+        }
+        native::index::index_select::index_fill_tensor(self_, dim, index, value)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || value.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &value.snapshot());
+        }
+        ensure_same_device("index_fill.int_Tensor", &[self_, index, value])?;
+        native::index::index_select::index_fill_tensor(self_, dim, index, value)
+    },
 }
 
-fn index_add_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_add_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
-    }
-    ensure_same_device("index_add", &[self_, index, source])?;
-    native::index::index_select::index_add(self_, dim, index, source, alpha)
+operator! {
+    /// A copy of `self` with the slices at `index` filled with the only element of `value`.
+    INDEX_FILL_INT_TENSOR_OUT: "index_fill.int_Tensor_out(Tensor self, int dim, Tensor index, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
+        index_fill_int_tensor_out(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor, out: &Tensor) -> (),
+        by [self_, index, value, out];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || value.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &value.snapshot(), out);
+        }
+        let result = native::index::index_select::index_fill_tensor(self_, dim, index, value)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || value.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &value.snapshot(), out);
+        }
+        ensure_same_device("index_fill.int_Tensor_out", &[self_, index, value, out])?;
+        let result = native::index::index_select::index_fill_tensor(self_, dim, index, value)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn index_add_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_add", given, 5)?;
-    index_add(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Fills the slices of `self` at `index` with the only element of `value`.
+    INDEX_FILL__INT_TENSOR: "index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)",
+        index_fill__int_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> (), by [self_, index,
+        value];
+    Cpu => {
+        if self_.was_resized() || index.was_resized() || value.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &value.snapshot());
+        }
+        native::index::index_select::index_fill_tensor_(self_, dim, index, value)
+    },
+    Meta => {
+        if self_.was_resized() || index.was_resized() || value.was_resized() {
+            return kernel(&self_.snapshot(), dim, &index.snapshot(), &value.snapshot());
+        }
+        ensure_same_device("index_fill_.int_Tensor", &[self_, index, value])?;
+        native::index::index_select::index_fill_tensor_(self_, dim, index, value)
+    },
 }
 
-/// A kernel of `index_add.out`.
-pub type IndexAddOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `index_add.out`.
-pub static INDEX_ADD_OUT: Operator<IndexAddOutFn> = Operator::new(
-    "index_add.out",
-    "index_add.out(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_add_out_cpu as IndexAddOutFn),
-        Kernel::new(DispatchKey::Meta, index_add_out_meta as IndexAddOutFn),
-        observed!(INDEX_ADD_OUT: IndexAddOutFn, [self_, index, source, out], self_, dim, index, source, alpha, out),
-        boxing!(INDEX_ADD_OUT: IndexAddOutFn, self_, dim, index, source, alpha, out),
-    ],
-    index_add_out_boxed,
-);
-
-/// A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order.
-///
-/// `index_add.out(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn index_add_out(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        INDEX_ADD_OUT.select(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, source, alpha, out)
-}
-
-fn index_add_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_add_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &source.snapshot(),
-            alpha,
-            out,
-        );
-    }
-    let result = native::index::index_select::index_add(self_, dim, index, source, alpha)?;
-    copy_to_out(&result, out)
-}
-
-fn index_add_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_add_out_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &source.snapshot(),
-            alpha,
-            out,
-        );
-    }
-    ensure_same_device("index_add.out", &[self_, index, source, out])?;
-    let result = native::index::index_select::index_add(self_, dim, index, source, alpha)?;
-    copy_to_out(&result, out)
-}
-
-fn index_add_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_add.out", given, 6)?;
-    index_add_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_add_`.
-pub type IndexAddInPlaceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `index_add_`.
-pub static INDEX_ADD_: Operator<IndexAddInPlaceFn> = Operator::new(
-    "index_add_",
-    "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_add__cpu as IndexAddInPlaceFn),
-        Kernel::new(DispatchKey::Meta, index_add__meta as IndexAddInPlaceFn),
-        observed!(INDEX_ADD_: IndexAddInPlaceFn, [self_, index, source], self_, dim, index, source, alpha),
-        boxing!(INDEX_ADD_: IndexAddInPlaceFn, self_, dim, index, source, alpha),
-    ],
-    index_add__boxed,
-);
-
-/// Adds `alpha` times the slices of `source` to the slices of `self` at `index`, in its order.
-///
-/// `index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = INDEX_ADD_.select(self_.key_set() | index.key_set() | source.key_set())?;
-    kernel(keys, self_, dim, index, source, alpha)
-}
-
-fn index_add__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_add__cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
-    }
-    native::index::index_select::index_add_(self_, dim, index, source, alpha)
-}
-
-fn index_add__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_add__meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
-    }
-    ensure_same_device("index_add_", &[self_, index, source])?;
-    native::index::index_select::index_add_(self_, dim, index, source, alpha)
-}
-
-fn index_add__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_add_", given, 5)?;
-    index_add_(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_copy`.
-pub type IndexCopyFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `index_copy`.
-pub static INDEX_COPY: Operator<IndexCopyFn> = Operator::new(
-    "index_copy",
-    "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_copy_cpu as IndexCopyFn),
-        Kernel::new(DispatchKey::Meta, index_copy_meta as IndexCopyFn),
-        observed!(INDEX_COPY: IndexCopyFn, [self_, index, source], self_, dim, index, source),
-        boxing!(INDEX_COPY: IndexCopyFn, self_, dim, index, source),
-    ],
-    index_copy_boxed,
-);
-
-/// A copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins.
-///
-/// `index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor`
-#[inline]
-pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_COPY.select(self_.key_set() | index.key_set() | source.key_set())?;
-    kernel(keys, self_, dim, index, source)
-}
-
-fn index_copy_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_copy_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
-    }
-    native::index::index_select::index_copy(self_, dim, index, source)
-}
-
-fn index_copy_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_copy_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
-    }
-    ensure_same_device("index_copy", &[self_, index, source])?;
-    native::index::index_select::index_copy(self_, dim, index, source)
-}
-
-fn index_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_copy", given, 4)?;
-    index_copy(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_copy.out`.
-pub type IndexCopyOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `index_copy.out`.
-pub static INDEX_COPY_OUT: Operator<IndexCopyOutFn> = Operator::new(
-    "index_copy.out",
-    "index_copy.out(Tensor self, int dim, Tensor index, Tensor source, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_copy_out_cpu as IndexCopyOutFn),
-        Kernel::new(DispatchKey::Meta, index_copy_out_meta as IndexCopyOutFn),
-        observed!(INDEX_COPY_OUT: IndexCopyOutFn, [self_, index, source, out], self_, dim, index, source, out),
-        boxing!(INDEX_COPY_OUT: IndexCopyOutFn, self_, dim, index, source, out),
-    ],
-    index_copy_out_boxed,
-);
-
-/// A copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins.
-///
-/// `index_copy.out(Tensor self, int dim, Tensor index, Tensor source, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn index_copy_out(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        INDEX_COPY_OUT.select(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, source, out)
-}
-
-fn index_copy_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_copy_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), out);
-    }
-    let result = native::index::index_select::index_copy(self_, dim, index, source)?;
-    copy_to_out(&result, out)
-}
-
-fn index_copy_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_copy_out_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &source.snapshot(),
-            out,
-        );
-    }
-    ensure_same_device("index_copy.out", &[self_, index, source, out])?;
-    let result = native::index::index_select::index_copy(self_, dim, index, source)?;
-    copy_to_out(&result, out)
-}
-
-fn index_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_copy.out", given, 5)?;
-    index_copy_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_copy_`.
-pub type IndexCopyInPlaceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `index_copy_`.
-pub static INDEX_COPY_: Operator<IndexCopyInPlaceFn> = Operator::new(
-    "index_copy_",
-    "index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_copy__cpu as IndexCopyInPlaceFn),
-        Kernel::new(DispatchKey::Meta, index_copy__meta as IndexCopyInPlaceFn),
-        observed!(INDEX_COPY_: IndexCopyInPlaceFn, [self_, index, source], self_, dim, index, source),
-        boxing!(INDEX_COPY_: IndexCopyInPlaceFn, self_, dim, index, source),
-    ],
-    index_copy__boxed,
-);
-
-/// Replaces the slices of `self` at `index` by those of `source`; of equal indices the last one wins.
-///
-/// `index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)`
-#[inline]
-pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    let (keys, kernel) = INDEX_COPY_.select(self_.key_set() | index.key_set() | source.key_set())?;
-    kernel(keys, self_, dim, index, source)
-}
-
-fn index_copy__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_copy__cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
-    }
-    native::index::index_select::index_copy_(self_, dim, index, source)
-}
-
-fn index_copy__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_copy__meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
-    }
-    ensure_same_device("index_copy_", &[self_, index, source])?;
-    native::index::index_select::index_copy_(self_, dim, index, source)
-}
-
-fn index_copy__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_copy_", given, 4)?;
-    index_copy_(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_fill.int_Scalar`.
-pub type IndexFillIntScalarFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `index_fill.int_Scalar`.
-pub static INDEX_FILL_INT_SCALAR: Operator<IndexFillIntScalarFn> = Operator::new(
-    "index_fill.int_Scalar",
-    "index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_cpu as IndexFillIntScalarFn),
-        Kernel::new(DispatchKey::Meta, index_fill_int_scalar_meta as IndexFillIntScalarFn),
-        observed!(INDEX_FILL_INT_SCALAR: IndexFillIntScalarFn, [self_, index], self_, dim, index, value),
-        boxing!(INDEX_FILL_INT_SCALAR: IndexFillIntScalarFn, self_, dim, index, value),
-    ],
-    index_fill_int_scalar_boxed,
-);
-
-/// A copy of `self` with the slices at `index` filled with `value`.
-///
-/// `index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor`
-#[inline]
-pub fn index_fill_int_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_FILL_INT_SCALAR.select(self_.key_set() | index.key_set())?;
-    kernel(keys, self_, dim, index, value)
-}
-
-fn index_fill_int_scalar_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return index_fill_int_scalar_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
-    }
-    native::index::index_select::index_fill(self_, dim, index, value)
-}
-
-fn index_fill_int_scalar_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() {
-        return index_fill_int_scalar_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
-    }
-    ensure_same_device("index_fill.int_Scalar", &[self_, index])?;
-    native::index::index_select::index_fill(self_, dim, index, value)
-}
-
-fn index_fill_int_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_fill.int_Scalar", given, 4)?;
-    index_fill_int_scalar(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_fill.int_Scalar_out`.
-pub type IndexFillIntScalarOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `index_fill.int_Scalar_out`.
-pub static INDEX_FILL_INT_SCALAR_OUT: Operator<IndexFillIntScalarOutFn> = Operator::new(
-    "index_fill.int_Scalar_out",
-    "index_fill.int_Scalar_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_out_cpu as IndexFillIntScalarOutFn),
-        Kernel::new(DispatchKey::Meta, index_fill_int_scalar_out_meta as IndexFillIntScalarOutFn),
-        observed!(INDEX_FILL_INT_SCALAR_OUT: IndexFillIntScalarOutFn, [self_, index, out], self_, dim, index, value, out),
-        boxing!(INDEX_FILL_INT_SCALAR_OUT: IndexFillIntScalarOutFn, self_, dim, index, value, out),
-    ],
-    index_fill_int_scalar_out_boxed,
-);
-
-/// A copy of `self` with the slices at `index` filled with `value`.
-///
-/// `index_fill.int_Scalar_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn index_fill_int_scalar_out(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        INDEX_FILL_INT_SCALAR_OUT.select(self_.key_set() | index.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, value, out)
-}
-
-fn index_fill_int_scalar_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return index_fill_int_scalar_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
-    }
-    let result = native::index::index_select::index_fill(self_, dim, index, value)?;
-    copy_to_out(&result, out)
-}
-
-fn index_fill_int_scalar_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return index_fill_int_scalar_out_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
-    }
-    ensure_same_device("index_fill.int_Scalar_out", &[self_, index, out])?;
-    let result = native::index::index_select::index_fill(self_, dim, index, value)?;
-    copy_to_out(&result, out)
-}
-
-fn index_fill_int_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_fill.int_Scalar_out", given, 5)?;
-    index_fill_int_scalar_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_fill_.int_Scalar`.
-pub type IndexFillInPlaceIntScalarFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `index_fill_.int_Scalar`.
-pub static INDEX_FILL__INT_SCALAR: Operator<IndexFillInPlaceIntScalarFn> = Operator::new(
-    "index_fill_.int_Scalar",
-    "index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_fill__int_scalar_cpu as IndexFillInPlaceIntScalarFn),
-        Kernel::new(DispatchKey::Meta, index_fill__int_scalar_meta as IndexFillInPlaceIntScalarFn),
-        observed!(INDEX_FILL__INT_SCALAR: IndexFillInPlaceIntScalarFn, [self_, index], self_, dim, index, value),
-        boxing!(INDEX_FILL__INT_SCALAR: IndexFillInPlaceIntScalarFn, self_, dim, index, value),
-    ],
-    index_fill__int_scalar_boxed,
-);
-
-/// Fills the slices of `self` at `index` with `value`.
-///
-/// `index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)`
-#[inline]
-pub fn index_fill__int_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    let (keys, kernel) = INDEX_FILL__INT_SCALAR.select(self_.key_set() | index.key_set())?;
-    kernel(keys, self_, dim, index, value)
-}
-
-fn index_fill__int_scalar_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return index_fill__int_scalar_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
-    }
-    native::index::index_select::index_fill_(self_, dim, index, value)
-}
-
-fn index_fill__int_scalar_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() {
-        return index_fill__int_scalar_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
-    }
-    ensure_same_device("index_fill_.int_Scalar", &[self_, index])?;
-    native::index::index_select::index_fill_(self_, dim, index, value)
-}
-
-fn index_fill__int_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_fill_.int_Scalar", given, 4)?;
-    index_fill__int_scalar(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_fill.int_Tensor`.
-pub type IndexFillIntTensorFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `index_fill.int_Tensor`.
-pub static INDEX_FILL_INT_TENSOR: Operator<IndexFillIntTensorFn> = Operator::new(
-    "index_fill.int_Tensor",
-    "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_cpu as IndexFillIntTensorFn),
-        Kernel::new(DispatchKey::Meta, index_fill_int_tensor_meta as IndexFillIntTensorFn),
-        observed!(INDEX_FILL_INT_TENSOR: IndexFillIntTensorFn, [self_, index, value], self_, dim, index, value),
-        boxing!(INDEX_FILL_INT_TENSOR: IndexFillIntTensorFn, self_, dim, index, value),
-    ],
-    index_fill_int_tensor_boxed,
-);
-
-/// A copy of `self` with the slices at `index` filled with the only element of `value`.
-///
-/// `index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor`
-#[inline]
-pub fn index_fill_int_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_FILL_INT_TENSOR.select(self_.key_set() | index.key_set() | value.key_set())?;
-    kernel(keys, self_, dim, index, value)
-}
-
-fn index_fill_int_tensor_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || value.was_resized() {
-        return index_fill_int_tensor_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &value.snapshot(),
-        );
-    }
-    native::index::index_select::index_fill_tensor(self_, dim, index, value)
-}
-
-fn index_fill_int_tensor_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || index.was_resized() || value.was_resized() {
-        return index_fill_int_tensor_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &value.snapshot(),
-        );
-    }
-    ensure_same_device("index_fill.int_Tensor", &[self_, index, value])?;
-    native::index::index_select::index_fill_tensor(self_, dim, index, value)
-}
-
-fn index_fill_int_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_fill.int_Tensor", given, 4)?;
-    index_fill_int_tensor(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_fill.int_Tensor_out`.
-pub type IndexFillIntTensorOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `index_fill.int_Tensor_out`.
-pub static INDEX_FILL_INT_TENSOR_OUT: Operator<IndexFillIntTensorOutFn> = Operator::new(
-    "index_fill.int_Tensor_out",
-    "index_fill.int_Tensor_out(Tensor self, int dim, Tensor index, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_out_cpu as IndexFillIntTensorOutFn),
-        Kernel::new(DispatchKey::Meta, index_fill_int_tensor_out_meta as IndexFillIntTensorOutFn),
-        observed!(INDEX_FILL_INT_TENSOR_OUT: IndexFillIntTensorOutFn, [self_, index, value, out], self_, dim, index, value, out),
-        boxing!(INDEX_FILL_INT_TENSOR_OUT: IndexFillIntTensorOutFn, self_, dim, index, value, out),
-    ],
-    index_fill_int_tensor_out_boxed,
-);
-
-/// A copy of `self` with the slices at `index` filled with the only element of `value`.
-///
-/// `index_fill.int_Tensor_out(Tensor self, int dim, Tensor index, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn index_fill_int_tensor_out(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = INDEX_FILL_INT_TENSOR_OUT
-        .select(self_.key_set() | index.key_set() | value.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, value, out)
-}
-
-fn index_fill_int_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || value.was_resized() {
-        return index_fill_int_tensor_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &value.snapshot(),
-            out,
-        );
-    }
-    let result = native::index::index_select::index_fill_tensor(self_, dim, index, value)?;
-    copy_to_out(&result, out)
-}
-
-fn index_fill_int_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || value.was_resized() {
-        return index_fill_int_tensor_out_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &value.snapshot(),
-            out,
-        );
-    }
-    ensure_same_device("index_fill.int_Tensor_out", &[self_, index, value, out])?;
-    let result = native::index::index_select::index_fill_tensor(self_, dim, index, value)?;
-    copy_to_out(&result, out)
-}
-
-fn index_fill_int_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_fill.int_Tensor_out", given, 5)?;
-    index_fill_int_tensor_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `index_fill_.int_Tensor`.
-pub type IndexFillInPlaceIntTensorFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `index_fill_.int_Tensor`.
-pub static INDEX_FILL__INT_TENSOR: Operator<IndexFillInPlaceIntTensorFn> = Operator::new(
-    "index_fill_.int_Tensor",
-    "index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_fill__int_tensor_cpu as IndexFillInPlaceIntTensorFn),
-        Kernel::new(DispatchKey::Meta, index_fill__int_tensor_meta as IndexFillInPlaceIntTensorFn),
-        observed!(INDEX_FILL__INT_TENSOR: IndexFillInPlaceIntTensorFn, [self_, index, value], self_, dim, index, value),
-        boxing!(INDEX_FILL__INT_TENSOR: IndexFillInPlaceIntTensorFn, self_, dim, index, value),
-    ],
-    index_fill__int_tensor_boxed,
-);
-
-/// Fills the slices of `self` at `index` with the only element of `value`.
-///
-/// `index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)`
-#[inline]
-pub fn index_fill__int_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        INDEX_FILL__INT_TENSOR.select(self_.key_set() | index.key_set() | value.key_set())?;
-    kernel(keys, self_, dim, index, value)
-}
-
-fn index_fill__int_tensor_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || value.was_resized() {
-        return index_fill__int_tensor_cpu(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &value.snapshot(),
-        );
-    }
-    native::index::index_select::index_fill_tensor_(self_, dim, index, value)
-}
-
-fn index_fill__int_tensor_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || index.was_resized() || value.was_resized() {
-        return index_fill__int_tensor_meta(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &value.snapshot(),
-        );
-    }
-    ensure_same_device("index_fill_.int_Tensor", &[self_, index, value])?;
-    native::index::index_select::index_fill_tensor_(self_, dim, index, value)
-}
-
-fn index_fill__int_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index_fill_.int_Tensor", given, 4)?;
-    index_fill__int_tensor(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `one_hot`.
-pub type OneHotFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `one_hot`.
-pub static ONE_HOT: Operator<OneHotFn> = Operator::new(
-    "one_hot",
-    "one_hot(Tensor self, int num_classes=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, one_hot_composite as OneHotFn),
-        observed!(ONE_HOT: OneHotFn, [self_], self_, num_classes),
-        boxing!(ONE_HOT: OneHotFn, self_, num_classes),
-    ],
-    one_hot_boxed,
-);
-
-/// For each element a vector of `num_classes` zeros with a one at that index; -1 stands for the maximum of the elements plus 1.
-///
-/// `one_hot(Tensor self, int num_classes=-1) -> Tensor`
-#[inline]
-pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
-    let (keys, kernel) = ONE_HOT.select(self_.key_set())?;
-    kernel(keys, self_, num_classes)
-}
-
-fn one_hot_composite(_keys: DispatchKeySet, self_: &Tensor, num_classes: i64) -> Result<Tensor> {
-    native::index::index_select::one_hot(self_, num_classes)
-}
-
-fn one_hot_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("one_hot", given, 2)?;
-    one_hot(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// For each element a vector of `num_classes` zeros with a one at that index; -1 stands for the maximum of the elements plus 1.
+    ONE_HOT: "one_hot(Tensor self, int num_classes=-1) -> Tensor", one_hot(self_: &Tensor,
+        num_classes: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::index::index_select::one_hot(self_, num_classes),
 }

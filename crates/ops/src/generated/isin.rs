@@ -2,325 +2,64 @@
 
 //! The operators whose kernels are in `native::isin`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `isin.Tensor_Tensor`.
-pub type IsinTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, bool) -> Result<Tensor>;
-
-/// The operator `isin.Tensor_Tensor`.
-pub static ISIN_TENSOR_TENSOR: Operator<IsinTensorTensorFn> = Operator::new(
-    "isin.Tensor_Tensor",
-    "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            isin_tensor_tensor_composite as IsinTensorTensorFn,
-        ),
-        observed!(ISIN_TENSOR_TENSOR: IsinTensorTensorFn, [elements, test_elements], elements, test_elements, assume_unique, invert),
-        boxing!(ISIN_TENSOR_TENSOR: IsinTensorTensorFn, elements, test_elements, assume_unique, invert),
-    ],
-    isin_tensor_tensor_boxed,
-);
-
-/// Whether each element is in `test_elements`.
-///
-/// `isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
-#[inline]
-pub fn isin_tensor_tensor(
-    elements: &Tensor,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = ISIN_TENSOR_TENSOR.select(elements.key_set() | test_elements.key_set())?;
-    kernel(keys, elements, test_elements, assume_unique, invert)
+operator! {
+    /// Whether each element is in `test_elements`.
+    ISIN_TENSOR_TENSOR: "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        isin_tensor_tensor(elements: &Tensor, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Tensor,
+        by [elements, test_elements];
+    CompositeImplicitAutograd => native::index::isin::isin(elements, test_elements, assume_unique, invert),
 }
 
-fn isin_tensor_tensor_composite(
-    _keys: DispatchKeySet,
-    elements: &Tensor,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-) -> Result<Tensor> {
-    native::index::isin::isin(elements, test_elements, assume_unique, invert)
+operator! {
+    /// Whether each element is in `test_elements`.
+    ISIN_TENSOR_TENSOR_OUT: "isin.Tensor_Tensor_out(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
+        isin_tensor_tensor_out(elements: &Tensor, test_elements: &Tensor, assume_unique: bool, invert: bool,
+        out: &Tensor) -> (), by [elements, test_elements, out];
+    CompositeImplicitAutograd => {
+        let result = native::index::isin::isin(elements, test_elements, assume_unique, invert)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn isin_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isin.Tensor_Tensor", given, 4)?;
-    isin_tensor_tensor(arguments.tensor()?, arguments.tensor()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Whether each element equals a number.
+    ISIN_TENSOR_SCALAR: "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        isin_tensor_scalar(elements: &Tensor, test_element: Scalar, assume_unique: bool, invert: bool) -> Tensor,
+        by [elements];
+    CompositeImplicitAutograd => native::index::isin::isin_scalar(elements, test_element, assume_unique, invert),
 }
 
-/// A kernel of `isin.Tensor_Tensor_out`.
-pub type IsinTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, bool, &Tensor) -> Result<()>;
-
-/// The operator `isin.Tensor_Tensor_out`.
-pub static ISIN_TENSOR_TENSOR_OUT: Operator<IsinTensorTensorOutFn> = Operator::new(
-    "isin.Tensor_Tensor_out",
-    "isin.Tensor_Tensor_out(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            isin_tensor_tensor_out_composite as IsinTensorTensorOutFn,
-        ),
-        observed!(ISIN_TENSOR_TENSOR_OUT: IsinTensorTensorOutFn, [elements, test_elements, out], elements, test_elements, assume_unique, invert, out),
-        boxing!(ISIN_TENSOR_TENSOR_OUT: IsinTensorTensorOutFn, elements, test_elements, assume_unique, invert, out),
-    ],
-    isin_tensor_tensor_out_boxed,
-);
-
-/// Whether each element is in `test_elements`.
-///
-/// `isin.Tensor_Tensor_out(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn isin_tensor_tensor_out(
-    elements: &Tensor,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        ISIN_TENSOR_TENSOR_OUT.select(elements.key_set() | test_elements.key_set() | out.key_set())?;
-    kernel(keys, elements, test_elements, assume_unique, invert, out)
+operator! {
+    /// Whether each element equals a number.
+    ISIN_TENSOR_SCALAR_OUT: "isin.Tensor_Scalar_out(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
+        isin_tensor_scalar_out(elements: &Tensor, test_element: Scalar, assume_unique: bool, invert: bool,
+        out: &Tensor) -> (), by [elements, out];
+    CompositeImplicitAutograd => {
+        let result = native::index::isin::isin_scalar(elements, test_element, assume_unique, invert)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn isin_tensor_tensor_out_composite(
-    _keys: DispatchKeySet,
-    elements: &Tensor,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::index::isin::isin(elements, test_elements, assume_unique, invert)?;
-    copy_to_out(&result, out)
+operator! {
+    /// Whether a number is in `test_elements`.
+    ISIN_SCALAR_TENSOR: "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        isin_scalar_tensor(element: Scalar, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Tensor,
+        by [test_elements];
+    CompositeImplicitAutograd => native::index::isin::isin_number(element, test_elements, assume_unique, invert),
 }
 
-fn isin_tensor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isin.Tensor_Tensor_out", given, 5)?;
-    isin_tensor_tensor_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `isin.Tensor_Scalar`.
-pub type IsinTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar, bool, bool) -> Result<Tensor>;
-
-/// The operator `isin.Tensor_Scalar`.
-pub static ISIN_TENSOR_SCALAR: Operator<IsinTensorScalarFn> = Operator::new(
-    "isin.Tensor_Scalar",
-    "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            isin_tensor_scalar_composite as IsinTensorScalarFn,
-        ),
-        observed!(ISIN_TENSOR_SCALAR: IsinTensorScalarFn, [elements], elements, test_element, assume_unique, invert),
-        boxing!(ISIN_TENSOR_SCALAR: IsinTensorScalarFn, elements, test_element, assume_unique, invert),
-    ],
-    isin_tensor_scalar_boxed,
-);
-
-/// Whether each element equals a number.
-///
-/// `isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
-#[inline]
-pub fn isin_tensor_scalar(
-    elements: &Tensor,
-    test_element: Scalar,
-    assume_unique: bool,
-    invert: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = ISIN_TENSOR_SCALAR.select(elements.key_set())?;
-    kernel(keys, elements, test_element, assume_unique, invert)
-}
-
-fn isin_tensor_scalar_composite(
-    _keys: DispatchKeySet,
-    elements: &Tensor,
-    test_element: Scalar,
-    assume_unique: bool,
-    invert: bool,
-) -> Result<Tensor> {
-    native::index::isin::isin_scalar(elements, test_element, assume_unique, invert)
-}
-
-fn isin_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isin.Tensor_Scalar", given, 4)?;
-    isin_tensor_scalar(arguments.tensor()?, arguments.scalar()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `isin.Tensor_Scalar_out`.
-pub type IsinTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, bool, bool, &Tensor) -> Result<()>;
-
-/// The operator `isin.Tensor_Scalar_out`.
-pub static ISIN_TENSOR_SCALAR_OUT: Operator<IsinTensorScalarOutFn> = Operator::new(
-    "isin.Tensor_Scalar_out",
-    "isin.Tensor_Scalar_out(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            isin_tensor_scalar_out_composite as IsinTensorScalarOutFn,
-        ),
-        observed!(ISIN_TENSOR_SCALAR_OUT: IsinTensorScalarOutFn, [elements, out], elements, test_element, assume_unique, invert, out),
-        boxing!(ISIN_TENSOR_SCALAR_OUT: IsinTensorScalarOutFn, elements, test_element, assume_unique, invert, out),
-    ],
-    isin_tensor_scalar_out_boxed,
-);
-
-/// Whether each element equals a number.
-///
-/// `isin.Tensor_Scalar_out(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn isin_tensor_scalar_out(
-    elements: &Tensor,
-    test_element: Scalar,
-    assume_unique: bool,
-    invert: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = ISIN_TENSOR_SCALAR_OUT.select(elements.key_set() | out.key_set())?;
-    kernel(keys, elements, test_element, assume_unique, invert, out)
-}
-
-fn isin_tensor_scalar_out_composite(
-    _keys: DispatchKeySet,
-    elements: &Tensor,
-    test_element: Scalar,
-    assume_unique: bool,
-    invert: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::index::isin::isin_scalar(elements, test_element, assume_unique, invert)?;
-    copy_to_out(&result, out)
-}
-
-fn isin_tensor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isin.Tensor_Scalar_out", given, 5)?;
-    isin_tensor_scalar_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `isin.Scalar_Tensor`.
-pub type IsinScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor, bool, bool) -> Result<Tensor>;
-
-/// The operator `isin.Scalar_Tensor`.
-pub static ISIN_SCALAR_TENSOR: Operator<IsinScalarTensorFn> = Operator::new(
-    "isin.Scalar_Tensor",
-    "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            isin_scalar_tensor_composite as IsinScalarTensorFn,
-        ),
-        observed!(ISIN_SCALAR_TENSOR: IsinScalarTensorFn, [test_elements], element, test_elements, assume_unique, invert),
-        boxing!(ISIN_SCALAR_TENSOR: IsinScalarTensorFn, element, test_elements, assume_unique, invert),
-    ],
-    isin_scalar_tensor_boxed,
-);
-
-/// Whether a number is in `test_elements`.
-///
-/// `isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
-#[inline]
-pub fn isin_scalar_tensor(
-    element: Scalar,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = ISIN_SCALAR_TENSOR.select(test_elements.key_set())?;
-    kernel(keys, element, test_elements, assume_unique, invert)
-}
-
-fn isin_scalar_tensor_composite(
-    _keys: DispatchKeySet,
-    element: Scalar,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-) -> Result<Tensor> {
-    native::index::isin::isin_number(element, test_elements, assume_unique, invert)
-}
-
-fn isin_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isin.Scalar_Tensor", given, 4)?;
-    isin_scalar_tensor(arguments.scalar()?, arguments.tensor()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `isin.Scalar_Tensor_out`.
-pub type IsinScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, bool, bool, &Tensor) -> Result<()>;
-
-/// The operator `isin.Scalar_Tensor_out`.
-pub static ISIN_SCALAR_TENSOR_OUT: Operator<IsinScalarTensorOutFn> = Operator::new(
-    "isin.Scalar_Tensor_out",
-    "isin.Scalar_Tensor_out(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            isin_scalar_tensor_out_composite as IsinScalarTensorOutFn,
-        ),
-        observed!(ISIN_SCALAR_TENSOR_OUT: IsinScalarTensorOutFn, [test_elements, out], element, test_elements, assume_unique, invert, out),
-        boxing!(ISIN_SCALAR_TENSOR_OUT: IsinScalarTensorOutFn, element, test_elements, assume_unique, invert, out),
-    ],
-    isin_scalar_tensor_out_boxed,
-);
-
-/// Whether a number is in `test_elements`.
-///
-/// `isin.Scalar_Tensor_out(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn isin_scalar_tensor_out(
-    element: Scalar,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = ISIN_SCALAR_TENSOR_OUT.select(test_elements.key_set() | out.key_set())?;
-    kernel(keys, element, test_elements, assume_unique, invert, out)
-}
-
-fn isin_scalar_tensor_out_composite(
-    _keys: DispatchKeySet,
-    element: Scalar,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::index::isin::isin_number(element, test_elements, assume_unique, invert)?;
-    copy_to_out(&result, out)
-}
-
-fn isin_scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isin.Scalar_Tensor_out", given, 5)?;
-    isin_scalar_tensor_out(
-        arguments.scalar()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Whether a number is in `test_elements`.
+    ISIN_SCALAR_TENSOR_OUT: "isin.Scalar_Tensor_out(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
+        isin_scalar_tensor_out(element: Scalar, test_elements: &Tensor, assume_unique: bool, invert: bool,
+        out: &Tensor) -> (), by [test_elements, out];
+    CompositeImplicitAutograd => {
+        let result = native::index::isin::isin_number(element, test_elements, assume_unique, invert)?;
+        copy_to_out(&result, out)
+    },
 }

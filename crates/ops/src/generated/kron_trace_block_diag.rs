@@ -2,210 +2,55 @@
 
 //! The operators whose kernels are in `native::kron_trace_block_diag`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `kron`.
-pub type KronFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `kron`.
-pub static KRON: Operator<KronFn> = Operator::new(
-    "kron",
-    "kron(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, kron_composite as KronFn),
-        observed!(KRON: KronFn, [self_, other], self_, other),
-        boxing!(KRON: KronFn, self_, other),
-    ],
-    kron_boxed,
-);
-
-/// `y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`.
-///
-/// `kron(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = KRON.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
+operator! {
+    /// `y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`.
+    KRON: "kron(Tensor self, Tensor other) -> Tensor", kron(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
+        other];
+    CompositeImplicitAutograd => native::linalg::kron_trace_block_diag::kron(self_, other),
 }
 
-fn kron_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::linalg::kron_trace_block_diag::kron(self_, other)
+operator! {
+    /// `y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`.
+    KRON_OUT: "kron.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", kron_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::kron_trace_block_diag::kron(self_, other)?;
+        convert_to_out(&result, out)
+    },
 }
 
-fn kron_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("kron", given, 2)?;
-    kron(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `sum(self[i][i])`, the sum of the diagonal of a matrix.
+    TRACE: "trace(Tensor self) -> Tensor", trace(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::kron_trace_block_diag::trace(self_),
 }
 
-/// A kernel of `kron.out`.
-pub type KronOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `kron.out`.
-pub static KRON_OUT: Operator<KronOutFn> = Operator::new(
-    "kron.out",
-    "kron.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, kron_out_composite as KronOutFn),
-        observed!(KRON_OUT: KronOutFn, [self_, other, out], self_, other, out),
-        boxing!(KRON_OUT: KronOutFn, self_, other, out),
-    ],
-    kron_out_boxed,
-);
-
-/// `y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`.
-///
-/// `kron.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn kron_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = KRON_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
+operator! {
+    /// `sum(self[i][i])`, the sum of the diagonal of a matrix.
+    TRACE_OUT: "trace.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", trace_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::kron_trace_block_diag::trace(self_)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn kron_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::linalg::kron_trace_block_diag::kron(self_, other)?;
-    convert_to_out(&result, out)
+operator! {
+    /// A matrix with the given matrices along its diagonal and zeros elsewhere.
+    BLOCK_DIAG: "block_diag(Tensor[] tensors) -> Tensor", block_diag(tensors: &[Tensor]) -> Tensor, by [tensors];
+    CompositeImplicitAutograd => native::linalg::kron_trace_block_diag::block_diag(tensors),
 }
 
-fn kron_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("kron.out", given, 3)?;
-    kron_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `trace`.
-pub type TraceFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `trace`.
-pub static TRACE: Operator<TraceFn> = Operator::new(
-    "trace",
-    "trace(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, trace_composite as TraceFn),
-        observed!(TRACE: TraceFn, [self_], self_),
-        boxing!(TRACE: TraceFn, self_),
-    ],
-    trace_boxed,
-);
-
-/// `sum(self[i][i])`, the sum of the diagonal of a matrix.
-///
-/// `trace(Tensor self) -> Tensor`
-#[inline]
-pub fn trace(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = TRACE.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn trace_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::linalg::kron_trace_block_diag::trace(self_)
-}
-
-fn trace_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("trace", given, 1)?;
-    trace(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `trace.out`.
-pub type TraceOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `trace.out`.
-pub static TRACE_OUT: Operator<TraceOutFn> = Operator::new(
-    "trace.out",
-    "trace.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, trace_out_composite as TraceOutFn),
-        observed!(TRACE_OUT: TraceOutFn, [self_, out], self_, out),
-        boxing!(TRACE_OUT: TraceOutFn, self_, out),
-    ],
-    trace_out_boxed,
-);
-
-/// `sum(self[i][i])`, the sum of the diagonal of a matrix.
-///
-/// `trace.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn trace_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRACE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn trace_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::linalg::kron_trace_block_diag::trace(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn trace_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("trace.out", given, 2)?;
-    trace_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `block_diag`.
-pub type BlockDiagFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
-
-/// The operator `block_diag`.
-pub static BLOCK_DIAG: Operator<BlockDiagFn> = Operator::new(
-    "block_diag",
-    "block_diag(Tensor[] tensors) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, block_diag_composite as BlockDiagFn),
-        observed!(BLOCK_DIAG: BlockDiagFn, [tensors], tensors),
-        boxing!(BLOCK_DIAG: BlockDiagFn, tensors),
-    ],
-    block_diag_boxed,
-);
-
-/// A matrix with the given matrices along its diagonal and zeros elsewhere.
-///
-/// `block_diag(Tensor[] tensors) -> Tensor`
-#[inline]
-pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
-    let (keys, kernel) = BLOCK_DIAG.select(tensors.key_set())?;
-    kernel(keys, tensors)
-}
-
-fn block_diag_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::linalg::kron_trace_block_diag::block_diag(tensors)
-}
-
-fn block_diag_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("block_diag", given, 1)?;
-    block_diag(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `block_diag.out`.
-pub type BlockDiagOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
-
-/// The operator `block_diag.out`.
-pub static BLOCK_DIAG_OUT: Operator<BlockDiagOutFn> = Operator::new(
-    "block_diag.out",
-    "block_diag.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, block_diag_out_composite as BlockDiagOutFn),
-        observed!(BLOCK_DIAG_OUT: BlockDiagOutFn, [tensors, out], tensors, out),
-        boxing!(BLOCK_DIAG_OUT: BlockDiagOutFn, tensors, out),
-    ],
-    block_diag_out_boxed,
-);
-
-/// A matrix with the given matrices along its diagonal and zeros elsewhere.
-///
-/// `block_diag.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn block_diag_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BLOCK_DIAG_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, out)
-}
-
-fn block_diag_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::linalg::kron_trace_block_diag::block_diag(tensors)?;
-    copy_to_out(&result, out)
-}
-
-fn block_diag_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("block_diag.out", given, 2)?;
-    block_diag_out(arguments.tensors()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// A matrix with the given matrices along its diagonal and zeros elsewhere.
+    BLOCK_DIAG_OUT: "block_diag.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        block_diag_out(tensors: &[Tensor], out: &Tensor) -> (), by [tensors, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::kron_trace_block_diag::block_diag(tensors)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,756 +2,184 @@
 
 //! The operators whose kernels are in `native::linear`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, copy_to_out, copy_to_self, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `addbmm`.
-pub type AddbmmFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `addbmm`.
-pub static ADDBMM: Operator<AddbmmFn> = Operator::new(
-    "addbmm",
-    "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm_composite as AddbmmFn),
-        observed!(ADDBMM: AddbmmFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
-        boxing!(ADDBMM: AddbmmFn, self_, batch1, batch2, beta, alpha),
-    ],
-    addbmm_boxed,
-);
-
-/// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn addbmm(
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let (keys, kernel) = ADDBMM.select(self_.key_set() | batch1.key_set() | batch2.key_set())?;
-    kernel(keys, self_, batch1, batch2, beta, alpha)
+operator! {
+    /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
+    ADDBMM: "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        addbmm(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Tensor, by [self_,
+        batch1, batch2];
+    CompositeExplicitAutograd => native::linalg::linear::addbmm(self_, batch1, batch2, beta, alpha),
 }
 
-fn addbmm_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    native::linalg::linear::addbmm(self_, batch1, batch2, beta, alpha)
+operator! {
+    /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
+    ADDBMM_: "addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> (), by [self_,
+        batch1, batch2];
+    CompositeExplicitAutograd => {
+        let result = native::linalg::linear::addbmm(self_, batch1, batch2, beta, alpha)?;
+        copy_to_self("addbmm_", &result, self_)
+    },
 }
 
-fn addbmm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addbmm", given, 5)?;
-    addbmm(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
+    ADDBMM_OUT: "addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        addbmm_out(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar, out: &Tensor) -> (),
+        by [self_, batch1, batch2, out];
+    CompositeExplicitAutograd => {
+        let result = native::linalg::linear::addbmm(self_, batch1, batch2, beta, alpha)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `addbmm_`.
-pub type AddbmmInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `addbmm_`.
-pub static ADDBMM_: Operator<AddbmmInPlaceFn> = Operator::new(
-    "addbmm_",
-    "addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm__composite as AddbmmInPlaceFn),
-        observed!(ADDBMM_: AddbmmInPlaceFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
-        boxing!(ADDBMM_: AddbmmInPlaceFn, self_, batch1, batch2, beta, alpha),
-    ],
-    addbmm__boxed,
-);
-
-/// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = ADDBMM_.select(self_.key_set() | batch1.key_set() | batch2.key_set())?;
-    kernel(keys, self_, batch1, batch2, beta, alpha)
+operator! {
+    /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
+    ADDR: "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Tensor, by [self_, vec1,
+        vec2];
+    CompositeExplicitAutograd => native::linalg::linear::addr(self_, vec1, vec2, beta, alpha),
 }
 
-fn addbmm__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    let result = native::linalg::linear::addbmm(self_, batch1, batch2, beta, alpha)?;
-    copy_to_self("addbmm_", &result, self_)
+operator! {
+    /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
+    ADDR_: "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> (), by [self_, vec1,
+        vec2];
+    CompositeExplicitAutograd => {
+        let result = native::linalg::linear::addr(self_, vec1, vec2, beta, alpha)?;
+        copy_to_self("addr_", &result, self_)
+    },
 }
 
-fn addbmm__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addbmm_", given, 5)?;
-    addbmm_(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
+    ADDR_OUT: "addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        addr_out(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar, out: &Tensor) -> (),
+        by [self_, vec1, vec2, out];
+    CompositeExplicitAutograd => {
+        let result = native::linalg::linear::addr(self_, vec1, vec2, beta, alpha)?;
+        convert_to_out(&result, out)
+    },
 }
 
-/// A kernel of `addbmm.out`.
-pub type AddbmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `addbmm.out`.
-pub static ADDBMM_OUT: Operator<AddbmmOutFn> = Operator::new(
-    "addbmm.out",
-    "addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm_out_composite as AddbmmOutFn),
-        observed!(ADDBMM_OUT: AddbmmOutFn, [self_, batch1, batch2, out], self_, batch1, batch2, beta, alpha, out),
-        boxing!(ADDBMM_OUT: AddbmmOutFn, self_, batch1, batch2, beta, alpha, out),
-    ],
-    addbmm_out_boxed,
-);
-
-/// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn addbmm_out(
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        ADDBMM_OUT.select(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?;
-    kernel(keys, self_, batch1, batch2, beta, alpha, out)
+operator! {
+    /// `y[i][j] = self[i] * vec2[j]`, with type promotion.
+    OUTER: "outer(Tensor self, Tensor vec2) -> Tensor", outer(self_: &Tensor, vec2: &Tensor) -> Tensor, by [self_,
+        vec2];
+    CompositeImplicitAutograd => native::linalg::linear::outer(self_, vec2),
 }
 
-fn addbmm_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::linear::addbmm(self_, batch1, batch2, beta, alpha)?;
-    copy_to_out(&result, out)
+operator! {
+    /// `y[i][j] = self[i] * vec2[j]`, with type promotion.
+    OUTER_OUT: "outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)", outer_out(self_: &Tensor,
+        vec2: &Tensor, out: &Tensor) -> (), by [self_, vec2, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::linear::outer(self_, vec2)?;
+        convert_to_out(&result, out)
+    },
 }
 
-fn addbmm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addbmm.out", given, 6)?;
-    addbmm_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Another name of `outer`.
+    GER: "ger(Tensor self, Tensor vec2) -> Tensor", ger(self_: &Tensor, vec2: &Tensor) -> Tensor, by [self_, vec2];
+    CompositeImplicitAutograd => native::linalg::linear::ger(self_, vec2),
 }
 
-/// A kernel of `addr`.
-pub type AddrFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `addr`.
-pub static ADDR: Operator<AddrFn> = Operator::new(
-    "addr",
-    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, addr_composite as AddrFn),
-        observed!(ADDR: AddrFn, [self_, vec1, vec2], self_, vec1, vec2, beta, alpha),
-        boxing!(ADDR: AddrFn, self_, vec1, vec2, beta, alpha),
-    ],
-    addr_boxed,
-);
-
-/// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = ADDR.select(self_.key_set() | vec1.key_set() | vec2.key_set())?;
-    kernel(keys, self_, vec1, vec2, beta, alpha)
+operator! {
+    /// Another name of `outer`.
+    GER_OUT: "ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)", ger_out(self_: &Tensor,
+        vec2: &Tensor, out: &Tensor) -> (), by [self_, vec2, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::linear::ger(self_, vec2)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn addr_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    vec1: &Tensor,
-    vec2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    native::linalg::linear::addr(self_, vec1, vec2, beta, alpha)
+operator! {
+    /// `self @ other`, the product of vectors, matrices, or batches of matrices.
+    MATMUL: "matmul(Tensor self, Tensor other) -> Tensor", matmul(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    CompositeImplicitAutograd => native::linalg::linear::matmul(self_, other),
 }
 
-fn addr_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addr", given, 5)?;
-    addr(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `self @ other`, the product of vectors, matrices, or batches of matrices.
+    MATMUL_OUT: "matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", matmul_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::linear::matmul(self_, other)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `addr_`.
-pub type AddrInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `addr_`.
-pub static ADDR_: Operator<AddrInPlaceFn> = Operator::new(
-    "addr_",
-    "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, addr__composite as AddrInPlaceFn),
-        observed!(ADDR_: AddrInPlaceFn, [self_, vec1, vec2], self_, vec1, vec2, beta, alpha),
-        boxing!(ADDR_: AddrInPlaceFn, self_, vec1, vec2, beta, alpha),
-    ],
-    addr__boxed,
-);
-
-/// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = ADDR_.select(self_.key_set() | vec1.key_set() | vec2.key_set())?;
-    kernel(keys, self_, vec1, vec2, beta, alpha)
+operator! {
+    /// `input weight^T + bias`, the kernel of `linear` for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one dtype.
+    _LINEAR: "_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", _linear(input: &Tensor,
+        weight: &Tensor, bias: Option<&Tensor>) -> Tensor, by [input, weight, bias];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), &weight.snapshot(), bias.snapshot().as_ref());
+        }
+        let spec = native::linalg::linear::_linear_meta(input, weight, bias)?;
+        let out = spec.allocate("_linear")?;
+        native::linalg::linear::_linear(input, weight, bias, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("_linear", &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
+        let spec = native::linalg::linear::_linear_meta(input, weight, bias)?;
+        spec.allocate("_linear")
+    },
 }
 
-fn addr__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    vec1: &Tensor,
-    vec2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    let result = native::linalg::linear::addr(self_, vec1, vec2, beta, alpha)?;
-    copy_to_self("addr_", &result, self_)
+operator! {
+    /// The gradient of `_linear` with respect to its weight, `grad_output^T input`: `out x in` of `.. x out` and `.. x in`, whose leading dimensions are flattened.
+    _LINEAR_WEIGHT_BACKWARD: "_linear_weight_backward(Tensor grad_output, Tensor input) -> Tensor",
+        _linear_weight_backward(grad_output: &Tensor, input: &Tensor) -> Tensor, by [grad_output, input];
+    Cpu => {
+        if grad_output.was_resized() || input.was_resized() {
+            return kernel(&grad_output.snapshot(), &input.snapshot());
+        }
+        let spec = native::linalg::linear::_linear_weight_backward_meta(grad_output, input)?;
+        let out = spec.allocate("_linear_weight_backward")?;
+        native::linalg::linear::_linear_weight_backward(grad_output, input, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("_linear_weight_backward", &[grad_output, input])?;
+        let spec = native::linalg::linear::_linear_weight_backward_meta(grad_output, input)?;
+        spec.allocate("_linear_weight_backward")
+    },
 }
 
-fn addr__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addr_", given, 5)?;
-    addr_(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`.
+    LINEAR: "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear(input: &Tensor,
+        weight: &Tensor, bias: Option<&Tensor>) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::linalg::linear::linear(input, weight, bias),
 }
 
-/// A kernel of `addr.out`.
-pub type AddrOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `addr.out`.
-pub static ADDR_OUT: Operator<AddrOutFn> = Operator::new(
-    "addr.out",
-    "addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, addr_out_composite as AddrOutFn),
-        observed!(ADDR_OUT: AddrOutFn, [self_, vec1, vec2, out], self_, vec1, vec2, beta, alpha, out),
-        boxing!(ADDR_OUT: AddrOutFn, self_, vec1, vec2, beta, alpha, out),
-    ],
-    addr_out_boxed,
-);
-
-/// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn addr_out(
-    self_: &Tensor,
-    vec1: &Tensor,
-    vec2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        ADDR_OUT.select(self_.key_set() | vec1.key_set() | vec2.key_set() | out.key_set())?;
-    kernel(keys, self_, vec1, vec2, beta, alpha, out)
+operator! {
+    /// `input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`.
+    LINEAR_OUT: "linear.out(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor(a!) out) -> Tensor(a!)",
+        linear_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> (), by [input, weight,
+        bias, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::linear::linear(input, weight, bias)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn addr_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    vec1: &Tensor,
-    vec2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::linear::addr(self_, vec1, vec2, beta, alpha)?;
-    convert_to_out(&result, out)
-}
-
-fn addr_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addr.out", given, 6)?;
-    addr_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `outer`.
-pub type OuterFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `outer`.
-pub static OUTER: Operator<OuterFn> = Operator::new(
-    "outer",
-    "outer(Tensor self, Tensor vec2) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, outer_composite as OuterFn),
-        observed!(OUTER: OuterFn, [self_, vec2], self_, vec2),
-        boxing!(OUTER: OuterFn, self_, vec2),
-    ],
-    outer_boxed,
-);
-
-/// `y[i][j] = self[i] * vec2[j]`, with type promotion.
-///
-/// `outer(Tensor self, Tensor vec2) -> Tensor`
-#[inline]
-pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = OUTER.select(self_.key_set() | vec2.key_set())?;
-    kernel(keys, self_, vec2)
-}
-
-fn outer_composite(_keys: DispatchKeySet, self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    native::linalg::linear::outer(self_, vec2)
-}
-
-fn outer_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("outer", given, 2)?;
-    outer(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `outer.out`.
-pub type OuterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `outer.out`.
-pub static OUTER_OUT: Operator<OuterOutFn> = Operator::new(
-    "outer.out",
-    "outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, outer_out_composite as OuterOutFn),
-        observed!(OUTER_OUT: OuterOutFn, [self_, vec2, out], self_, vec2, out),
-        boxing!(OUTER_OUT: OuterOutFn, self_, vec2, out),
-    ],
-    outer_out_boxed,
-);
-
-/// `y[i][j] = self[i] * vec2[j]`, with type promotion.
-///
-/// `outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = OUTER_OUT.select(self_.key_set() | vec2.key_set() | out.key_set())?;
-    kernel(keys, self_, vec2, out)
-}
-
-fn outer_out_composite(_keys: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::linalg::linear::outer(self_, vec2)?;
-    convert_to_out(&result, out)
-}
-
-fn outer_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("outer.out", given, 3)?;
-    outer_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ger`.
-pub type GerFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `ger`.
-pub static GER: Operator<GerFn> = Operator::new(
-    "ger",
-    "ger(Tensor self, Tensor vec2) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, ger_composite as GerFn),
-        observed!(GER: GerFn, [self_, vec2], self_, vec2),
-        boxing!(GER: GerFn, self_, vec2),
-    ],
-    ger_boxed,
-);
-
-/// Another name of `outer`.
-///
-/// `ger(Tensor self, Tensor vec2) -> Tensor`
-#[inline]
-pub fn ger(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = GER.select(self_.key_set() | vec2.key_set())?;
-    kernel(keys, self_, vec2)
-}
-
-fn ger_composite(_keys: DispatchKeySet, self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    native::linalg::linear::ger(self_, vec2)
-}
-
-fn ger_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ger", given, 2)?;
-    ger(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ger.out`.
-pub type GerOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `ger.out`.
-pub static GER_OUT: Operator<GerOutFn> = Operator::new(
-    "ger.out",
-    "ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, ger_out_composite as GerOutFn),
-        observed!(GER_OUT: GerOutFn, [self_, vec2, out], self_, vec2, out),
-        boxing!(GER_OUT: GerOutFn, self_, vec2, out),
-    ],
-    ger_out_boxed,
-);
-
-/// Another name of `outer`.
-///
-/// `ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn ger_out(self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = GER_OUT.select(self_.key_set() | vec2.key_set() | out.key_set())?;
-    kernel(keys, self_, vec2, out)
-}
-
-fn ger_out_composite(_keys: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::linalg::linear::ger(self_, vec2)?;
-    copy_to_out(&result, out)
-}
-
-fn ger_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ger.out", given, 3)?;
-    ger_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `matmul`.
-pub type MatmulFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `matmul`.
-pub static MATMUL: Operator<MatmulFn> = Operator::new(
-    "matmul",
-    "matmul(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, matmul_composite as MatmulFn),
-        observed!(MATMUL: MatmulFn, [self_, other], self_, other),
-        boxing!(MATMUL: MatmulFn, self_, other),
-    ],
-    matmul_boxed,
-);
-
-/// `self @ other`, the product of vectors, matrices, or batches of matrices.
-///
-/// `matmul(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MATMUL.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn matmul_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::linalg::linear::matmul(self_, other)
-}
-
-fn matmul_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("matmul", given, 2)?;
-    matmul(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `matmul.out`.
-pub type MatmulOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `matmul.out`.
-pub static MATMUL_OUT: Operator<MatmulOutFn> = Operator::new(
-    "matmul.out",
-    "matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, matmul_out_composite as MatmulOutFn),
-        observed!(MATMUL_OUT: MatmulOutFn, [self_, other, out], self_, other, out),
-        boxing!(MATMUL_OUT: MatmulOutFn, self_, other, out),
-    ],
-    matmul_out_boxed,
-);
-
-/// `self @ other`, the product of vectors, matrices, or batches of matrices.
-///
-/// `matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MATMUL_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn matmul_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::linalg::linear::matmul(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn matmul_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("matmul.out", given, 3)?;
-    matmul_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_linear`.
-pub type _LinearFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>;
-
-/// The operator `_linear`.
-pub static _LINEAR: Operator<_LinearFn> = Operator::new(
-    "_linear",
-    "_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _linear_cpu as _LinearFn),
-        Kernel::new(DispatchKey::Meta, _linear_meta as _LinearFn),
-        observed!(_LINEAR: _LinearFn, [input, weight, bias], input, weight, bias),
-        boxing!(_LINEAR: _LinearFn, input, weight, bias),
-    ],
-    _linear_boxed,
-);
-
-/// `input weight^T + bias`, the kernel of `linear` for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one dtype.
-///
-/// `_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
-#[inline]
-pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (keys, kernel) = _LINEAR.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias)
-}
-
-fn _linear_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Tensor> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return _linear_cpu(_keys, &input.snapshot(), &weight.snapshot(), bias.snapshot().as_ref());
-    }
-    let spec = native::linalg::linear::_linear_meta(input, weight, bias)?;
-    let out = spec.allocate("_linear")?;
-    native::linalg::linear::_linear(input, weight, bias, &out)?;
-    Ok(out)
-}
-
-fn _linear_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Tensor> {
-    ensure_same_device("_linear", &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
-    let spec = native::linalg::linear::_linear_meta(input, weight, bias)?;
-    spec.allocate("_linear")
-}
-
-fn _linear_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_linear", given, 3)?;
-    _linear(arguments.tensor()?, arguments.tensor()?, arguments.optional_tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_linear_weight_backward`.
-pub type _LinearWeightBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `_linear_weight_backward`.
-pub static _LINEAR_WEIGHT_BACKWARD: Operator<_LinearWeightBackwardFn> = Operator::new(
-    "_linear_weight_backward",
-    "_linear_weight_backward(Tensor grad_output, Tensor input) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _linear_weight_backward_cpu as _LinearWeightBackwardFn),
-        Kernel::new(DispatchKey::Meta, _linear_weight_backward_meta as _LinearWeightBackwardFn),
-        observed!(_LINEAR_WEIGHT_BACKWARD: _LinearWeightBackwardFn, [grad_output, input], grad_output, input),
-        boxing!(_LINEAR_WEIGHT_BACKWARD: _LinearWeightBackwardFn, grad_output, input),
-    ],
-    _linear_weight_backward_boxed,
-);
-
-/// The gradient of `_linear` with respect to its weight, `grad_output^T input`: `out x in` of `.. x out` and `.. x in`, whose leading dimensions are flattened.
-///
-/// `_linear_weight_backward(Tensor grad_output, Tensor input) -> Tensor`
-#[inline]
-pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = _LINEAR_WEIGHT_BACKWARD.select(grad_output.key_set() | input.key_set())?;
-    kernel(keys, grad_output, input)
-}
-
-fn _linear_weight_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || input.was_resized() {
-        return _linear_weight_backward_cpu(_keys, &grad_output.snapshot(), &input.snapshot());
-    }
-    let spec = native::linalg::linear::_linear_weight_backward_meta(grad_output, input)?;
-    let out = spec.allocate("_linear_weight_backward")?;
-    native::linalg::linear::_linear_weight_backward(grad_output, input, &out)?;
-    Ok(out)
-}
-
-fn _linear_weight_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-) -> Result<Tensor> {
-    ensure_same_device("_linear_weight_backward", &[grad_output, input])?;
-    let spec = native::linalg::linear::_linear_weight_backward_meta(grad_output, input)?;
-    spec.allocate("_linear_weight_backward")
-}
-
-fn _linear_weight_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_linear_weight_backward", given, 2)?;
-    _linear_weight_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `linear`.
-pub type LinearFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>;
-
-/// The operator `linear`.
-pub static LINEAR: Operator<LinearFn> = Operator::new(
-    "linear",
-    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linear_composite as LinearFn),
-        observed!(LINEAR: LinearFn, [input, weight, bias], input, weight, bias),
-        boxing!(LINEAR: LinearFn, input, weight, bias),
-    ],
-    linear_boxed,
-);
-
-/// `input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`.
-///
-/// `linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
-#[inline]
-pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (keys, kernel) = LINEAR.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias)
-}
-
-fn linear_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Tensor> {
-    native::linalg::linear::linear(input, weight, bias)
-}
-
-fn linear_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linear", given, 3)?;
-    linear(arguments.tensor()?, arguments.tensor()?, arguments.optional_tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `linear.out`.
-pub type LinearOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &Tensor) -> Result<()>;
-
-/// The operator `linear.out`.
-pub static LINEAR_OUT: Operator<LinearOutFn> = Operator::new(
-    "linear.out",
-    "linear.out(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linear_out_composite as LinearOutFn),
-        observed!(LINEAR_OUT: LinearOutFn, [input, weight, bias, out], input, weight, bias, out),
-        boxing!(LINEAR_OUT: LinearOutFn, input, weight, bias, out),
-    ],
-    linear_out_boxed,
-);
-
-/// `input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`.
-///
-/// `linear.out(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linear_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        LINEAR_OUT.select(input.key_set() | weight.key_set() | bias.key_set() | out.key_set())?;
-    kernel(keys, input, weight, bias, out)
-}
-
-fn linear_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::linear::linear(input, weight, bias)?;
-    copy_to_out(&result, out)
-}
-
-fn linear_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linear.out", given, 4)?;
-    linear_out(arguments.tensor()?, arguments.tensor()?, arguments.optional_tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bilinear`.
-pub type BilinearFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>;
-
-/// The operator `bilinear`.
-pub static BILINEAR: Operator<BilinearFn> = Operator::new(
-    "bilinear",
-    "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, bilinear_composite as BilinearFn),
-        observed!(BILINEAR: BilinearFn, [input1, input2, weight, bias], input1, input2, weight, bias),
-        boxing!(BILINEAR: BilinearFn, input1, input2, weight, bias),
-    ],
-    bilinear_boxed,
-);
-
-/// `input1 weight[o] input2 + bias[o]` for each output `o`, with `weight` of `out x in1 x in2`.
-///
-/// `bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor`
-#[inline]
-pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (keys, kernel) =
-        BILINEAR.select(input1.key_set() | input2.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input1, input2, weight, bias)
-}
-
-fn bilinear_composite(
-    _keys: DispatchKeySet,
-    input1: &Tensor,
-    input2: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Tensor> {
-    native::linalg::linear::bilinear(input1, input2, weight, bias)
-}
-
-fn bilinear_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bilinear", given, 4)?;
-    bilinear(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.optional_tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `input1 weight[o] input2 + bias[o]` for each output `o`, with `weight` of `out x in1 x in2`.
+    BILINEAR: "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
+        bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor, by [input1,
+        input2, weight, bias];
+    CompositeImplicitAutograd => native::linalg::linear::bilinear(input1, input2, weight, bias),
 }

@@ -2,2247 +2,556 @@
 
 //! The operators whose kernels are in `native::loss`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `mse_loss`.
-pub type MseLossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `mse_loss`.
-pub static MSE_LOSS: Operator<MseLossFn> = Operator::new(
-    "mse_loss",
-    "mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, mse_loss_cpu as MseLossFn),
-        Kernel::new(DispatchKey::Meta, mse_loss_meta as MseLossFn),
-        observed!(MSE_LOSS: MseLossFn, [self_, target], self_, target, reduction),
-        boxing!(MSE_LOSS: MseLossFn, self_, target, reduction),
-    ],
-    mse_loss_boxed,
-);
-
-/// `(self - target)^2`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
-///
-/// `mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
-#[inline]
-pub fn mse_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let (keys, kernel) = MSE_LOSS.select(self_.key_set() | target.key_set())?;
-    kernel(keys, self_, target, reduction)
-}
-
-fn mse_loss_cpu(_keys: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    if self_.was_resized() || target.was_resized() {
-        return mse_loss_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction);
-    }
-    let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
-    let out = spec.allocate("mse_loss")?;
-    native::nn::loss::mse_loss(self_, target, reduction, &out)?;
-    Ok(out)
-}
-
-fn mse_loss_meta(_keys: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    ensure_same_device("mse_loss", &[self_, target])?;
-    let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
-    spec.allocate("mse_loss")
-}
-
-fn mse_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mse_loss", given, 3)?;
-    mse_loss(arguments.tensor()?, arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mse_loss.out`.
-pub type MseLossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `mse_loss.out`.
-pub static MSE_LOSS_OUT: Operator<MseLossOutFn> = Operator::new(
-    "mse_loss.out",
-    "mse_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mse_loss_out_cpu as MseLossOutFn),
-        Kernel::new(DispatchKey::Meta, mse_loss_out_meta as MseLossOutFn),
-        observed!(MSE_LOSS_OUT: MseLossOutFn, [self_, target, out], self_, target, reduction, out),
-        boxing!(MSE_LOSS_OUT: MseLossOutFn, self_, target, reduction, out),
-    ],
-    mse_loss_out_boxed,
-);
-
-/// `(self - target)^2`.
-///
-/// `mse_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn mse_loss_out(self_: &Tensor, target: &Tensor, reduction: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MSE_LOSS_OUT.select(self_.key_set() | target.key_set() | out.key_set())?;
-    kernel(keys, self_, target, reduction, out)
-}
-
-fn mse_loss_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || target.was_resized() {
-        return mse_loss_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, out);
-    }
-    let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
-    let target_ = spec.for_out("mse_loss.out", out, &[self_, target])?;
-    native::nn::loss::mse_loss(self_, target, reduction, target_.tensor())?;
-    target_.finish(out)
-}
-
-fn mse_loss_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("mse_loss.out", &[self_, target, out])?;
-    let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
-    let target_ = spec.for_out("mse_loss.out", out, &[self_, target])?;
-    target_.finish(out)
-}
-
-fn mse_loss_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mse_loss.out", given, 4)?;
-    mse_loss_out(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `mse_loss_backward`.
-pub type MseLossBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `mse_loss_backward`.
-pub static MSE_LOSS_BACKWARD: Operator<MseLossBackwardFn> = Operator::new(
-    "mse_loss_backward",
-    "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, mse_loss_backward_cpu as MseLossBackwardFn),
-        Kernel::new(DispatchKey::Meta, mse_loss_backward_meta as MseLossBackwardFn),
-        observed!(MSE_LOSS_BACKWARD: MseLossBackwardFn, [grad_output, self_, target], grad_output, self_, target, reduction),
-        boxing!(MSE_LOSS_BACKWARD: MseLossBackwardFn, grad_output, self_, target, reduction),
-    ],
-    mse_loss_backward_boxed,
-);
-
-/// `2 * (self - target) * grad_output`, divided by the number of elements for the mean: the gradient of `mse_loss`.
-///
-/// `mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor`
-#[inline]
-pub fn mse_loss_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        MSE_LOSS_BACKWARD.select(grad_output.key_set() | self_.key_set() | target.key_set())?;
-    kernel(keys, grad_output, self_, target, reduction)
-}
-
-fn mse_loss_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() || target.was_resized() {
-        return mse_loss_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &target.snapshot(),
-            reduction,
-        );
-    }
-    let spec = native::nn::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
-    let out = spec.allocate("mse_loss_backward")?;
-    native::nn::loss::mse_loss_backward(grad_output, self_, target, reduction, &out)?;
-    Ok(out)
-}
-
-fn mse_loss_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    ensure_same_device("mse_loss_backward", &[grad_output, self_, target])?;
-    let spec = native::nn::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
-    spec.allocate("mse_loss_backward")
-}
-
-fn mse_loss_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mse_loss_backward", given, 4)?;
-    mse_loss_backward(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `l1_loss`.
-pub type L1LossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `l1_loss`.
-pub static L1_LOSS: Operator<L1LossFn> = Operator::new(
-    "l1_loss",
-    "l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, l1_loss_composite as L1LossFn),
-        observed!(L1_LOSS: L1LossFn, [self_, target], self_, target, reduction),
-        boxing!(L1_LOSS: L1LossFn, self_, target, reduction),
-    ],
-    l1_loss_boxed,
-);
-
-/// `abs(self - target)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
-///
-/// `l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
-#[inline]
-pub fn l1_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let (keys, kernel) = L1_LOSS.select(self_.key_set() | target.key_set())?;
-    kernel(keys, self_, target, reduction)
-}
-
-fn l1_loss_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    native::nn::loss::l1_loss(self_, target, reduction)
-}
-
-fn l1_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("l1_loss", given, 3)?;
-    l1_loss(arguments.tensor()?, arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `smooth_l1_loss`.
-pub type SmoothL1LossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, f64) -> Result<Tensor>;
-
-/// The operator `smooth_l1_loss`.
-pub static SMOOTH_L1_LOSS: Operator<SmoothL1LossFn> = Operator::new(
-    "smooth_l1_loss",
-    "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, smooth_l1_loss_cpu as SmoothL1LossFn),
-        Kernel::new(DispatchKey::Meta, smooth_l1_loss_meta as SmoothL1LossFn),
-        observed!(SMOOTH_L1_LOSS: SmoothL1LossFn, [self_, target], self_, target, reduction, beta),
-        boxing!(SMOOTH_L1_LOSS: SmoothL1LossFn, self_, target, reduction, beta),
-    ],
-    smooth_l1_loss_boxed,
-);
-
-/// `0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
-///
-/// `smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor`
-#[inline]
-pub fn smooth_l1_loss(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Result<Tensor> {
-    let (keys, kernel) = SMOOTH_L1_LOSS.select(self_.key_set() | target.key_set())?;
-    kernel(keys, self_, target, reduction, beta)
-}
-
-fn smooth_l1_loss_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    if self_.was_resized() || target.was_resized() {
-        return smooth_l1_loss_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, beta);
-    }
-    let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
-    let out = spec.allocate("smooth_l1_loss")?;
-    native::nn::loss::smooth_l1_loss(self_, target, reduction, beta, &out)?;
-    Ok(out)
-}
-
-fn smooth_l1_loss_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    ensure_same_device("smooth_l1_loss", &[self_, target])?;
-    let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
-    spec.allocate("smooth_l1_loss")
-}
-
-fn smooth_l1_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("smooth_l1_loss", given, 4)?;
-    smooth_l1_loss(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.float()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `smooth_l1_loss.out`.
-pub type SmoothL1LossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, f64, &Tensor) -> Result<()>;
-
-/// The operator `smooth_l1_loss.out`.
-pub static SMOOTH_L1_LOSS_OUT: Operator<SmoothL1LossOutFn> = Operator::new(
-    "smooth_l1_loss.out",
-    "smooth_l1_loss.out(Tensor self, Tensor target, int reduction=Mean, float beta=1.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, smooth_l1_loss_out_cpu as SmoothL1LossOutFn),
-        Kernel::new(DispatchKey::Meta, smooth_l1_loss_out_meta as SmoothL1LossOutFn),
-        observed!(SMOOTH_L1_LOSS_OUT: SmoothL1LossOutFn, [self_, target, out], self_, target, reduction, beta, out),
-        boxing!(SMOOTH_L1_LOSS_OUT: SmoothL1LossOutFn, self_, target, reduction, beta, out),
-    ],
-    smooth_l1_loss_out_boxed,
-);
-
-/// `0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`.
-///
-/// `smooth_l1_loss.out(Tensor self, Tensor target, int reduction=Mean, float beta=1.0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn smooth_l1_loss_out(
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = SMOOTH_L1_LOSS_OUT.select(self_.key_set() | target.key_set() | out.key_set())?;
-    kernel(keys, self_, target, reduction, beta, out)
-}
-
-fn smooth_l1_loss_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || target.was_resized() {
-        return smooth_l1_loss_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, beta, out);
-    }
-    let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
-    let target_ = spec.for_out("smooth_l1_loss.out", out, &[self_, target])?;
-    native::nn::loss::smooth_l1_loss(self_, target, reduction, beta, target_.tensor())?;
-    target_.finish(out)
-}
-
-fn smooth_l1_loss_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("smooth_l1_loss.out", &[self_, target, out])?;
-    let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
-    let target_ = spec.for_out("smooth_l1_loss.out", out, &[self_, target])?;
-    target_.finish(out)
-}
-
-fn smooth_l1_loss_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("smooth_l1_loss.out", given, 5)?;
-    smooth_l1_loss_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `smooth_l1_loss_backward`.
-pub type SmoothL1LossBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, i64, f64) -> Result<Tensor>;
-
-/// The operator `smooth_l1_loss_backward`.
-pub static SMOOTH_L1_LOSS_BACKWARD: Operator<SmoothL1LossBackwardFn> = Operator::new(
-    "smooth_l1_loss_backward",
-    "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, smooth_l1_loss_backward_cpu as SmoothL1LossBackwardFn),
-        Kernel::new(DispatchKey::Meta, smooth_l1_loss_backward_meta as SmoothL1LossBackwardFn),
-        observed!(SMOOTH_L1_LOSS_BACKWARD: SmoothL1LossBackwardFn, [grad_output, self_, target], grad_output, self_, target, reduction, beta),
-        boxing!(SMOOTH_L1_LOSS_BACKWARD: SmoothL1LossBackwardFn, grad_output, self_, target, reduction, beta),
-    ],
-    smooth_l1_loss_backward_boxed,
-);
-
-/// The derivative of `smooth_l1_loss` with respect to `self`.
-///
-/// `smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor`
-#[inline]
-pub fn smooth_l1_loss_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        SMOOTH_L1_LOSS_BACKWARD.select(grad_output.key_set() | self_.key_set() | target.key_set())?;
-    kernel(keys, grad_output, self_, target, reduction, beta)
-}
-
-fn smooth_l1_loss_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() || target.was_resized() {
-        return smooth_l1_loss_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &target.snapshot(),
-            reduction,
-            beta,
-        );
-    }
-    let spec = native::nn::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
-    let out = spec.allocate("smooth_l1_loss_backward")?;
-    native::nn::loss::smooth_l1_loss_backward(grad_output, self_, target, reduction, beta, &out)?;
-    Ok(out)
-}
-
-fn smooth_l1_loss_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    ensure_same_device("smooth_l1_loss_backward", &[grad_output, self_, target])?;
-    let spec = native::nn::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
-    spec.allocate("smooth_l1_loss_backward")
-}
-
-fn smooth_l1_loss_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("smooth_l1_loss_backward", given, 5)?;
-    smooth_l1_loss_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `huber_loss`.
-pub type HuberLossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, f64) -> Result<Tensor>;
-
-/// The operator `huber_loss`.
-pub static HUBER_LOSS: Operator<HuberLossFn> = Operator::new(
-    "huber_loss",
-    "huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, huber_loss_cpu as HuberLossFn),
-        Kernel::new(DispatchKey::Meta, huber_loss_meta as HuberLossFn),
-        observed!(HUBER_LOSS: HuberLossFn, [self_, target], self_, target, reduction, delta),
-        boxing!(HUBER_LOSS: HuberLossFn, self_, target, reduction, delta),
-    ],
-    huber_loss_boxed,
-);
-
-/// `0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
-///
-/// `huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor`
-#[inline]
-pub fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
-    let (keys, kernel) = HUBER_LOSS.select(self_.key_set() | target.key_set())?;
-    kernel(keys, self_, target, reduction, delta)
-}
-
-fn huber_loss_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    if self_.was_resized() || target.was_resized() {
-        return huber_loss_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, delta);
-    }
-    let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
-    let out = spec.allocate("huber_loss")?;
-    native::nn::loss::huber_loss(self_, target, reduction, delta, &out)?;
-    Ok(out)
-}
-
-fn huber_loss_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    ensure_same_device("huber_loss", &[self_, target])?;
-    let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
-    spec.allocate("huber_loss")
-}
-
-fn huber_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("huber_loss", given, 4)?;
-    huber_loss(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.float()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `huber_loss.out`.
-pub type HuberLossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, f64, &Tensor) -> Result<()>;
-
-/// The operator `huber_loss.out`.
-pub static HUBER_LOSS_OUT: Operator<HuberLossOutFn> = Operator::new(
-    "huber_loss.out",
-    "huber_loss.out(Tensor self, Tensor target, int reduction=Mean, float delta=1.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, huber_loss_out_cpu as HuberLossOutFn),
-        Kernel::new(DispatchKey::Meta, huber_loss_out_meta as HuberLossOutFn),
-        observed!(HUBER_LOSS_OUT: HuberLossOutFn, [self_, target, out], self_, target, reduction, delta, out),
-        boxing!(HUBER_LOSS_OUT: HuberLossOutFn, self_, target, reduction, delta, out),
-    ],
-    huber_loss_out_boxed,
-);
-
-/// `0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`.
-///
-/// `huber_loss.out(Tensor self, Tensor target, int reduction=Mean, float delta=1.0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn huber_loss_out(
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = HUBER_LOSS_OUT.select(self_.key_set() | target.key_set() | out.key_set())?;
-    kernel(keys, self_, target, reduction, delta, out)
-}
-
-fn huber_loss_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || target.was_resized() {
-        return huber_loss_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, delta, out);
-    }
-    let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
-    let target_ = spec.for_out("huber_loss.out", out, &[self_, target])?;
-    native::nn::loss::huber_loss(self_, target, reduction, delta, target_.tensor())?;
-    target_.finish(out)
-}
-
-fn huber_loss_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("huber_loss.out", &[self_, target, out])?;
-    let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
-    let target_ = spec.for_out("huber_loss.out", out, &[self_, target])?;
-    target_.finish(out)
-}
-
-fn huber_loss_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("huber_loss.out", given, 5)?;
-    huber_loss_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `huber_loss_backward`.
-pub type HuberLossBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, i64, f64) -> Result<Tensor>;
-
-/// The operator `huber_loss_backward`.
-pub static HUBER_LOSS_BACKWARD: Operator<HuberLossBackwardFn> = Operator::new(
-    "huber_loss_backward",
-    "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, huber_loss_backward_cpu as HuberLossBackwardFn),
-        Kernel::new(DispatchKey::Meta, huber_loss_backward_meta as HuberLossBackwardFn),
-        observed!(HUBER_LOSS_BACKWARD: HuberLossBackwardFn, [grad_output, self_, target], grad_output, self_, target, reduction, delta),
-        boxing!(HUBER_LOSS_BACKWARD: HuberLossBackwardFn, grad_output, self_, target, reduction, delta),
-    ],
-    huber_loss_backward_boxed,
-);
-
-/// The derivative of `huber_loss` with respect to `self`.
-///
-/// `huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor`
-#[inline]
-pub fn huber_loss_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        HUBER_LOSS_BACKWARD.select(grad_output.key_set() | self_.key_set() | target.key_set())?;
-    kernel(keys, grad_output, self_, target, reduction, delta)
-}
-
-fn huber_loss_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() || target.was_resized() {
-        return huber_loss_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &target.snapshot(),
-            reduction,
-            delta,
-        );
-    }
-    let spec = native::nn::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
-    let out = spec.allocate("huber_loss_backward")?;
-    native::nn::loss::huber_loss_backward(grad_output, self_, target, reduction, delta, &out)?;
-    Ok(out)
-}
-
-fn huber_loss_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    ensure_same_device("huber_loss_backward", &[grad_output, self_, target])?;
-    let spec = native::nn::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
-    spec.allocate("huber_loss_backward")
-}
-
-fn huber_loss_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("huber_loss_backward", given, 5)?;
-    huber_loss_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `binary_cross_entropy`.
-pub type BinaryCrossEntropyFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64) -> Result<Tensor>;
-
-/// The operator `binary_cross_entropy`.
-pub static BINARY_CROSS_ENTROPY: Operator<BinaryCrossEntropyFn> = Operator::new(
-    "binary_cross_entropy",
-    "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, binary_cross_entropy_cpu as BinaryCrossEntropyFn),
-        Kernel::new(DispatchKey::Meta, binary_cross_entropy_meta as BinaryCrossEntropyFn),
-        observed!(BINARY_CROSS_ENTROPY: BinaryCrossEntropyFn, [self_, target, weight], self_, target, weight, reduction),
-        boxing!(BINARY_CROSS_ENTROPY: BinaryCrossEntropyFn, self_, target, weight, reduction),
-    ],
-    binary_cross_entropy_boxed,
-);
-
-/// `-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
-///
-/// `binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor`
-#[inline]
-pub fn binary_cross_entropy(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        BINARY_CROSS_ENTROPY.select(self_.key_set() | target.key_set() | weight.key_set())?;
-    kernel(keys, self_, target, weight, reduction)
-}
-
-fn binary_cross_entropy_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    if self_.was_resized() || target.was_resized() || weight.was_resized() {
-        return binary_cross_entropy_cpu(
-            _keys,
-            &self_.snapshot(),
-            &target.snapshot(),
-            weight.snapshot().as_ref(),
-            reduction,
-        );
-    }
-    let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
-    let out = spec.allocate("binary_cross_entropy")?;
-    native::nn::loss::binary_cross_entropy(self_, target, weight, reduction, &out)?;
-    Ok(out)
-}
-
-fn binary_cross_entropy_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    ensure_same_device(
-        "binary_cross_entropy",
-        &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
-    spec.allocate("binary_cross_entropy")
-}
-
-fn binary_cross_entropy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("binary_cross_entropy", given, 4)?;
-    binary_cross_entropy(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `binary_cross_entropy.out`.
-pub type BinaryCrossEntropyOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64, &Tensor) -> Result<()>;
-
-/// The operator `binary_cross_entropy.out`.
-pub static BINARY_CROSS_ENTROPY_OUT: Operator<BinaryCrossEntropyOutFn> = Operator::new(
-    "binary_cross_entropy.out",
-    "binary_cross_entropy.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, binary_cross_entropy_out_cpu as BinaryCrossEntropyOutFn),
-        Kernel::new(DispatchKey::Meta, binary_cross_entropy_out_meta as BinaryCrossEntropyOutFn),
-        observed!(BINARY_CROSS_ENTROPY_OUT: BinaryCrossEntropyOutFn, [self_, target, weight, out], self_, target, weight, reduction, out),
-        boxing!(BINARY_CROSS_ENTROPY_OUT: BinaryCrossEntropyOutFn, self_, target, weight, reduction, out),
-    ],
-    binary_cross_entropy_out_boxed,
-);
-
-/// `-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1.
-///
-/// `binary_cross_entropy.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn binary_cross_entropy_out(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = BINARY_CROSS_ENTROPY_OUT
-        .select(self_.key_set() | target.key_set() | weight.key_set() | out.key_set())?;
-    kernel(keys, self_, target, weight, reduction, out)
-}
-
-fn binary_cross_entropy_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || target.was_resized() || weight.was_resized() {
-        return binary_cross_entropy_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            &target.snapshot(),
-            weight.snapshot().as_ref(),
-            reduction,
-            out,
-        );
-    }
-    let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
-    let target_ = spec.for_out(
-        "binary_cross_entropy.out",
-        out,
-        &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::loss::binary_cross_entropy(self_, target, weight, reduction, target_.tensor())?;
-    target_.finish(out)
-}
-
-fn binary_cross_entropy_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device(
-        "binary_cross_entropy.out",
-        &[self_, target, out].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
-    let target_ = spec.for_out(
-        "binary_cross_entropy.out",
-        out,
-        &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    target_.finish(out)
-}
-
-fn binary_cross_entropy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("binary_cross_entropy.out", given, 5)?;
-    binary_cross_entropy_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `binary_cross_entropy_backward`.
-pub type BinaryCrossEntropyBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Option<&Tensor>, i64) -> Result<Tensor>;
-
-/// The operator `binary_cross_entropy_backward`.
-pub static BINARY_CROSS_ENTROPY_BACKWARD: Operator<BinaryCrossEntropyBackwardFn> = Operator::new(
-    "binary_cross_entropy_backward",
-    "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, binary_cross_entropy_backward_cpu as BinaryCrossEntropyBackwardFn),
-        Kernel::new(DispatchKey::Meta, binary_cross_entropy_backward_meta as BinaryCrossEntropyBackwardFn),
-        observed!(BINARY_CROSS_ENTROPY_BACKWARD: BinaryCrossEntropyBackwardFn, [grad_output, self_, target, weight], grad_output, self_, target, weight, reduction),
-        boxing!(BINARY_CROSS_ENTROPY_BACKWARD: BinaryCrossEntropyBackwardFn, grad_output, self_, target, weight, reduction),
-    ],
-    binary_cross_entropy_backward_boxed,
-);
-
-/// The derivative of `binary_cross_entropy` with respect to `self`.
-///
-/// `binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor`
-#[inline]
-pub fn binary_cross_entropy_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = BINARY_CROSS_ENTROPY_BACKWARD
-        .select(grad_output.key_set() | self_.key_set() | target.key_set() | weight.key_set())?;
-    kernel(keys, grad_output, self_, target, weight, reduction)
-}
-
-fn binary_cross_entropy_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized() {
-        return binary_cross_entropy_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &target.snapshot(),
-            weight.snapshot().as_ref(),
-            reduction,
-        );
-    }
-    let spec =
-        native::nn::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction)?;
-    let out = spec.allocate("binary_cross_entropy_backward")?;
-    native::nn::loss::binary_cross_entropy_backward(grad_output, self_, target, weight, reduction, &out)?;
-    Ok(out)
-}
-
-fn binary_cross_entropy_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    ensure_same_device(
-        "binary_cross_entropy_backward",
-        &[grad_output, self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let spec =
-        native::nn::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction)?;
-    spec.allocate("binary_cross_entropy_backward")
-}
-
-fn binary_cross_entropy_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("binary_cross_entropy_backward", given, 5)?;
-    binary_cross_entropy_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `binary_cross_entropy_with_logits`.
-pub type BinaryCrossEntropyWithLogitsFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, Option<&Tensor>, i64) -> Result<Tensor>;
-
-/// The operator `binary_cross_entropy_with_logits`.
-pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: Operator<BinaryCrossEntropyWithLogitsFn> = Operator::new(
-    "binary_cross_entropy_with_logits",
-    "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, binary_cross_entropy_with_logits_cpu as BinaryCrossEntropyWithLogitsFn),
-        Kernel::new(
-            DispatchKey::Meta,
-            binary_cross_entropy_with_logits_meta as BinaryCrossEntropyWithLogitsFn,
-        ),
-        observed!(BINARY_CROSS_ENTROPY_WITH_LOGITS: BinaryCrossEntropyWithLogitsFn, [self_, target, weight, pos_weight], self_, target, weight, pos_weight, reduction),
-        boxing!(BINARY_CROSS_ENTROPY_WITH_LOGITS: BinaryCrossEntropyWithLogitsFn, self_, target, weight, pos_weight, reduction),
-    ],
-    binary_cross_entropy_with_logits_boxed,
-);
-
-/// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 returns every loss, 1 the mean, 2 the sum.
-///
-/// `binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor`
-#[inline]
-pub fn binary_cross_entropy_with_logits(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    pos_weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = BINARY_CROSS_ENTROPY_WITH_LOGITS
-        .select(self_.key_set() | target.key_set() | weight.key_set() | pos_weight.key_set())?;
-    kernel(keys, self_, target, weight, pos_weight, reduction)
-}
-
-fn binary_cross_entropy_with_logits_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    pos_weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    if self_.was_resized() || target.was_resized() || weight.was_resized() || pos_weight.was_resized() {
-        return binary_cross_entropy_with_logits_cpu(
-            _keys,
-            &self_.snapshot(),
-            &target.snapshot(),
-            weight.snapshot().as_ref(),
-            pos_weight.snapshot().as_ref(),
-            reduction,
-        );
-    }
-    let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(
-        self_, target, weight, pos_weight, reduction,
-    )?;
-    let out = spec.allocate("binary_cross_entropy_with_logits")?;
-    native::nn::loss::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, reduction, &out)?;
-    Ok(out)
-}
-
-fn binary_cross_entropy_with_logits_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    pos_weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    ensure_same_device(
-        "binary_cross_entropy_with_logits",
-        &[self_, target].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(
-        self_, target, weight, pos_weight, reduction,
-    )?;
-    spec.allocate("binary_cross_entropy_with_logits")
-}
-
-fn binary_cross_entropy_with_logits_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("binary_cross_entropy_with_logits", given, 5)?;
-    binary_cross_entropy_with_logits(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `binary_cross_entropy_with_logits.out`.
-pub type BinaryCrossEntropyWithLogitsOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, Option<&Tensor>, i64, &Tensor) -> Result<()>;
-
-/// The operator `binary_cross_entropy_with_logits.out`.
-pub static BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: Operator<BinaryCrossEntropyWithLogitsOutFn> = Operator::new(
-    "binary_cross_entropy_with_logits.out",
-    "binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            binary_cross_entropy_with_logits_out_cpu as BinaryCrossEntropyWithLogitsOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            binary_cross_entropy_with_logits_out_meta as BinaryCrossEntropyWithLogitsOutFn,
-        ),
-        observed!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: BinaryCrossEntropyWithLogitsOutFn, [self_, target, weight, pos_weight, out], self_, target, weight, pos_weight, reduction, out),
-        boxing!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: BinaryCrossEntropyWithLogitsOutFn, self_, target, weight, pos_weight, reduction, out),
-    ],
-    binary_cross_entropy_with_logits_out_boxed,
-);
-
-/// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow.
-///
-/// `binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn binary_cross_entropy_with_logits_out(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    pos_weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT.select(
-        self_.key_set() | target.key_set() | weight.key_set() | pos_weight.key_set() | out.key_set(),
-    )?;
-    kernel(keys, self_, target, weight, pos_weight, reduction, out)
-}
-
-fn binary_cross_entropy_with_logits_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    pos_weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || target.was_resized() || weight.was_resized() || pos_weight.was_resized() {
-        return binary_cross_entropy_with_logits_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            &target.snapshot(),
-            weight.snapshot().as_ref(),
-            pos_weight.snapshot().as_ref(),
-            reduction,
-            out,
-        );
-    }
-    let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(
-        self_, target, weight, pos_weight, reduction,
-    )?;
-    let target_ = spec.for_out(
-        "binary_cross_entropy_with_logits.out",
-        out,
-        &[self_, target].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::loss::binary_cross_entropy_with_logits(
-        self_,
-        target,
-        weight,
-        pos_weight,
-        reduction,
-        target_.tensor(),
-    )?;
-    target_.finish(out)
-}
-
-fn binary_cross_entropy_with_logits_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    pos_weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device(
-        "binary_cross_entropy_with_logits.out",
-        &[self_, target, out].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(
-        self_, target, weight, pos_weight, reduction,
-    )?;
-    let target_ = spec.for_out(
-        "binary_cross_entropy_with_logits.out",
-        out,
-        &[self_, target].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>(),
-    )?;
-    target_.finish(out)
-}
-
-fn binary_cross_entropy_with_logits_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("binary_cross_entropy_with_logits.out", given, 6)?;
-    binary_cross_entropy_with_logits_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `kl_div`.
-pub type KlDivFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, bool) -> Result<Tensor>;
-
-/// The operator `kl_div`.
-pub static KL_DIV: Operator<KlDivFn> = Operator::new(
-    "kl_div",
-    "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, kl_div_cpu as KlDivFn),
-        Kernel::new(DispatchKey::Meta, kl_div_meta as KlDivFn),
-        observed!(KL_DIV: KlDivFn, [self_, target], self_, target, reduction, log_target),
-        boxing!(KL_DIV: KlDivFn, self_, target, reduction, log_target),
-    ],
-    kl_div_boxed,
-);
-
-/// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
-///
-/// `kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor`
-#[inline]
-pub fn kl_div(self_: &Tensor, target: &Tensor, reduction: i64, log_target: bool) -> Result<Tensor> {
-    let (keys, kernel) = KL_DIV.select(self_.key_set() | target.key_set())?;
-    kernel(keys, self_, target, reduction, log_target)
-}
-
-fn kl_div_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    log_target: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || target.was_resized() {
-        return kl_div_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, log_target);
-    }
-    let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
-    let out = spec.allocate("kl_div")?;
-    native::nn::loss::kl_div(self_, target, reduction, log_target, &out)?;
-    Ok(out)
-}
-
-fn kl_div_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    log_target: bool,
-) -> Result<Tensor> {
-    ensure_same_device("kl_div", &[self_, target])?;
-    let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
-    spec.allocate("kl_div")
-}
-
-fn kl_div_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("kl_div", given, 4)?;
-    kl_div(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `kl_div.out`.
-pub type KlDivOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, bool, &Tensor) -> Result<()>;
-
-/// The operator `kl_div.out`.
-pub static KL_DIV_OUT: Operator<KlDivOutFn> = Operator::new(
-    "kl_div.out",
-    "kl_div.out(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, kl_div_out_cpu as KlDivOutFn),
-        Kernel::new(DispatchKey::Meta, kl_div_out_meta as KlDivOutFn),
-        observed!(KL_DIV_OUT: KlDivOutFn, [self_, target, out], self_, target, reduction, log_target, out),
-        boxing!(KL_DIV_OUT: KlDivOutFn, self_, target, reduction, log_target, out),
-    ],
-    kl_div_out_boxed,
-);
-
-/// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`.
-///
-/// `kl_div.out(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn kl_div_out(
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    log_target: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = KL_DIV_OUT.select(self_.key_set() | target.key_set() | out.key_set())?;
-    kernel(keys, self_, target, reduction, log_target, out)
-}
-
-fn kl_div_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    log_target: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || target.was_resized() {
-        return kl_div_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, log_target, out);
-    }
-    let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
-    let target_ = spec.for_out("kl_div.out", out, &[self_, target])?;
-    native::nn::loss::kl_div(self_, target, reduction, log_target, target_.tensor())?;
-    target_.finish(out)
-}
-
-fn kl_div_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    log_target: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("kl_div.out", &[self_, target, out])?;
-    let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
-    let target_ = spec.for_out("kl_div.out", out, &[self_, target])?;
-    target_.finish(out)
-}
-
-fn kl_div_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("kl_div.out", given, 5)?;
-    kl_div_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `multi_margin_loss`.
-pub type MultiMarginLossFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Scalar, Scalar, Option<&Tensor>, i64) -> Result<Tensor>;
-
-/// The operator `multi_margin_loss`.
-pub static MULTI_MARGIN_LOSS: Operator<MultiMarginLossFn> = Operator::new(
-    "multi_margin_loss",
-    "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, multi_margin_loss_composite as MultiMarginLossFn),
-        observed!(MULTI_MARGIN_LOSS: MultiMarginLossFn, [self_, target, weight], self_, target, p, margin, weight, reduction),
-        boxing!(MULTI_MARGIN_LOSS: MultiMarginLossFn, self_, target, p, margin, weight, reduction),
-    ],
-    multi_margin_loss_boxed,
-);
-
-/// The mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`.
-///
-/// `multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor`
-#[inline]
-pub fn multi_margin_loss(
-    self_: &Tensor,
-    target: &Tensor,
-    p: Scalar,
-    margin: Scalar,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = MULTI_MARGIN_LOSS.select(self_.key_set() | target.key_set() | weight.key_set())?;
-    kernel(keys, self_, target, p, margin, weight, reduction)
-}
-
-fn multi_margin_loss_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    p: Scalar,
-    margin: Scalar,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    native::nn::loss::multi_margin_loss(self_, target, p, margin, weight, reduction)
-}
-
-fn multi_margin_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("multi_margin_loss", given, 6)?;
-    multi_margin_loss(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `multi_margin_loss.out`.
-pub type MultiMarginLossOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Scalar, Scalar, Option<&Tensor>, i64, &Tensor) -> Result<()>;
-
-/// The operator `multi_margin_loss.out`.
-pub static MULTI_MARGIN_LOSS_OUT: Operator<MultiMarginLossOutFn> = Operator::new(
-    "multi_margin_loss.out",
-    "multi_margin_loss.out(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            multi_margin_loss_out_composite as MultiMarginLossOutFn,
-        ),
-        observed!(MULTI_MARGIN_LOSS_OUT: MultiMarginLossOutFn, [self_, target, weight, out], self_, target, p, margin, weight, reduction, out),
-        boxing!(MULTI_MARGIN_LOSS_OUT: MultiMarginLossOutFn, self_, target, p, margin, weight, reduction, out),
-    ],
-    multi_margin_loss_out_boxed,
-);
-
-/// The mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`.
-///
-/// `multi_margin_loss.out(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn multi_margin_loss_out(
-    self_: &Tensor,
-    target: &Tensor,
-    p: Scalar,
-    margin: Scalar,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = MULTI_MARGIN_LOSS_OUT
-        .select(self_.key_set() | target.key_set() | weight.key_set() | out.key_set())?;
-    kernel(keys, self_, target, p, margin, weight, reduction, out)
-}
-
-fn multi_margin_loss_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    p: Scalar,
-    margin: Scalar,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::loss::multi_margin_loss(self_, target, p, margin, weight, reduction)?;
-    copy_to_out(&result, out)
-}
-
-fn multi_margin_loss_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("multi_margin_loss.out", given, 7)?;
-    multi_margin_loss_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `multilabel_margin_loss`.
-pub type MultilabelMarginLossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `multilabel_margin_loss`.
-pub static MULTILABEL_MARGIN_LOSS: Operator<MultilabelMarginLossFn> = Operator::new(
-    "multilabel_margin_loss",
-    "multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            multilabel_margin_loss_composite as MultilabelMarginLossFn,
-        ),
-        observed!(MULTILABEL_MARGIN_LOSS: MultilabelMarginLossFn, [self_, target], self_, target, reduction),
-        boxing!(MULTILABEL_MARGIN_LOSS: MultilabelMarginLossFn, self_, target, reduction),
-    ],
-    multilabel_margin_loss_boxed,
-);
-
-/// `sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes.
-///
-/// `multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
-#[inline]
-pub fn multilabel_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let (keys, kernel) = MULTILABEL_MARGIN_LOSS.select(self_.key_set() | target.key_set())?;
-    kernel(keys, self_, target, reduction)
-}
-
-fn multilabel_margin_loss_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    native::nn::loss::multilabel_margin_loss(self_, target, reduction)
-}
-
-fn multilabel_margin_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("multilabel_margin_loss", given, 3)?;
-    multilabel_margin_loss(arguments.tensor()?, arguments.tensor()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `multilabel_margin_loss.out`.
-pub type MultilabelMarginLossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `multilabel_margin_loss.out`.
-pub static MULTILABEL_MARGIN_LOSS_OUT: Operator<MultilabelMarginLossOutFn> = Operator::new(
-    "multilabel_margin_loss.out",
-    "multilabel_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            multilabel_margin_loss_out_composite as MultilabelMarginLossOutFn,
-        ),
-        observed!(MULTILABEL_MARGIN_LOSS_OUT: MultilabelMarginLossOutFn, [self_, target, out], self_, target, reduction, out),
-        boxing!(MULTILABEL_MARGIN_LOSS_OUT: MultilabelMarginLossOutFn, self_, target, reduction, out),
-    ],
-    multilabel_margin_loss_out_boxed,
-);
-
-/// `sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes.
-///
-/// `multilabel_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn multilabel_margin_loss_out(
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        MULTILABEL_MARGIN_LOSS_OUT.select(self_.key_set() | target.key_set() | out.key_set())?;
-    kernel(keys, self_, target, reduction, out)
-}
-
-fn multilabel_margin_loss_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::loss::multilabel_margin_loss(self_, target, reduction)?;
-    copy_to_out(&result, out)
-}
-
-fn multilabel_margin_loss_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("multilabel_margin_loss.out", given, 4)?;
-    multilabel_margin_loss_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `multilabel_margin_loss_forward`.
-pub type MultilabelMarginLossForwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<(Tensor, Tensor)>;
-
-/// The operator `multilabel_margin_loss_forward`.
-pub static MULTILABEL_MARGIN_LOSS_FORWARD: Operator<MultilabelMarginLossForwardFn> = Operator::new(
-    "multilabel_margin_loss_forward",
-    "multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            multilabel_margin_loss_forward_composite as MultilabelMarginLossForwardFn,
-        ),
-        observed!(MULTILABEL_MARGIN_LOSS_FORWARD: MultilabelMarginLossForwardFn, [self_, target], self_, target, reduction),
-        boxing!(MULTILABEL_MARGIN_LOSS_FORWARD: MultilabelMarginLossForwardFn, self_, target, reduction),
-    ],
-    multilabel_margin_loss_forward_boxed,
-);
-
-/// `multilabel_margin_loss`, and a mask of the labels.
-///
-/// `multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)`
-#[inline]
-pub fn multilabel_margin_loss_forward(
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = MULTILABEL_MARGIN_LOSS_FORWARD.select(self_.key_set() | target.key_set())?;
-    kernel(keys, self_, target, reduction)
-}
-
-fn multilabel_margin_loss_forward_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<(Tensor, Tensor)> {
-    native::nn::loss::multilabel_margin_loss_forward(self_, target, reduction)
-}
-
-fn multilabel_margin_loss_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("multilabel_margin_loss_forward", given, 3)?;
-    multilabel_margin_loss_forward(arguments.tensor()?, arguments.tensor()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `nll_loss_forward`.
-pub type NllLossForwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64, i64) -> Result<(Tensor, Tensor)>;
-
-/// The operator `nll_loss_forward`.
-pub static NLL_LOSS_FORWARD: Operator<NllLossForwardFn> = Operator::new(
-    "nll_loss_forward",
-    "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nll_loss_forward_cpu as NllLossForwardFn),
-        Kernel::new(DispatchKey::Meta, nll_loss_forward_meta as NllLossForwardFn),
-        observed!(NLL_LOSS_FORWARD: NllLossForwardFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
-        boxing!(NLL_LOSS_FORWARD: NllLossForwardFn, self_, target, weight, reduction, ignore_index),
-    ],
-    nll_loss_forward_boxed,
-);
-
-/// `-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
-///
-/// `nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)`
-#[inline]
-pub fn nll_loss_forward(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = NLL_LOSS_FORWARD.select(self_.key_set() | target.key_set() | weight.key_set())?;
-    kernel(keys, self_, target, weight, reduction, ignore_index)
-}
-
-fn nll_loss_forward_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() || target.was_resized() || weight.was_resized() {
-        return nll_loss_forward_cpu(
-            _keys,
-            &self_.snapshot(),
-            &target.snapshot(),
-            weight.snapshot().as_ref(),
-            reduction,
-            ignore_index,
-        );
-    }
-    let (spec0, spec1) =
-        native::nn::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
-    let out0 = spec0.allocate("nll_loss_forward")?;
-    let out1 = spec1.allocate("nll_loss_forward")?;
-    native::nn::loss::nll_loss_forward(self_, target, weight, reduction, ignore_index, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn nll_loss_forward_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor)> {
-    ensure_same_device(
-        "nll_loss_forward",
-        &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let (spec0, spec1) =
-        native::nn::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
-    Ok((spec0.allocate("nll_loss_forward")?, spec1.allocate("nll_loss_forward")?))
-}
-
-fn nll_loss_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nll_loss_forward", given, 5)?;
-    nll_loss_forward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nll_loss_backward`.
-pub type NllLossBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Option<&Tensor>, i64, i64, &Tensor) -> Result<Tensor>;
-
-/// The operator `nll_loss_backward`.
-pub static NLL_LOSS_BACKWARD: Operator<NllLossBackwardFn> = Operator::new(
-    "nll_loss_backward",
-    "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, nll_loss_backward_cpu as NllLossBackwardFn),
-        Kernel::new(DispatchKey::Meta, nll_loss_backward_meta as NllLossBackwardFn),
-        observed!(NLL_LOSS_BACKWARD: NllLossBackwardFn, [grad_output, self_, target, weight, total_weight], grad_output, self_, target, weight, reduction, ignore_index, total_weight),
-        boxing!(NLL_LOSS_BACKWARD: NllLossBackwardFn, grad_output, self_, target, weight, reduction, ignore_index, total_weight),
-    ],
-    nll_loss_backward_boxed,
-);
-
-/// The derivative of `nll_loss_forward` with respect to `self`.
-///
-/// `nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor`
-#[inline]
-pub fn nll_loss_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-) -> Result<Tensor> {
-    let (keys, kernel) = NLL_LOSS_BACKWARD.select(
-        grad_output.key_set()
-            | self_.key_set()
-            | target.key_set()
-            | weight.key_set()
-            | total_weight.key_set(),
-    )?;
-    kernel(keys, grad_output, self_, target, weight, reduction, ignore_index, total_weight)
-}
-
-fn nll_loss_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-) -> Result<Tensor> {
-    if grad_output.was_resized()
-        || self_.was_resized()
-        || target.was_resized()
-        || weight.was_resized()
-        || total_weight.was_resized()
-    {
-        return nll_loss_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &target.snapshot(),
-            weight.snapshot().as_ref(),
-            reduction,
-            ignore_index,
-            &total_weight.snapshot(),
-        );
-    }
-    let spec = native::nn::loss::nll_loss_backward_meta(
-        grad_output,
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        total_weight,
-    )?;
-    let out = spec.allocate("nll_loss_backward")?;
-    native::nn::loss::nll_loss_backward(
-        grad_output,
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        total_weight,
-        &out,
-    )?;
-    Ok(out)
-}
-
-fn nll_loss_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-) -> Result<Tensor> {
-    ensure_same_device(
-        "nll_loss_backward",
-        &[grad_output, self_, target, total_weight].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let spec = native::nn::loss::nll_loss_backward_meta(
-        grad_output,
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        total_weight,
-    )?;
-    spec.allocate("nll_loss_backward")
-}
-
-fn nll_loss_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nll_loss_backward", given, 7)?;
-    nll_loss_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nll_loss`.
-pub type NllLossFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64, i64) -> Result<Tensor>;
-
-/// The operator `nll_loss`.
-pub static NLL_LOSS: Operator<NllLossFn> = Operator::new(
-    "nll_loss",
-    "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_composite as NllLossFn),
-        observed!(NLL_LOSS: NllLossFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
-        boxing!(NLL_LOSS: NllLossFn, self_, target, weight, reduction, ignore_index),
-    ],
-    nll_loss_boxed,
-);
-
-/// `-weight[target] * self[target]` for classes in the last dimension; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
-///
-/// `nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor`
-#[inline]
-pub fn nll_loss(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = NLL_LOSS.select(self_.key_set() | target.key_set() | weight.key_set())?;
-    kernel(keys, self_, target, weight, reduction, ignore_index)
-}
-
-fn nll_loss_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<Tensor> {
-    native::nn::loss::nll_loss(self_, target, weight, reduction, ignore_index)
-}
-
-fn nll_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nll_loss", given, 5)?;
-    nll_loss(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nll_loss.out`.
-pub type NllLossOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `nll_loss.out`.
-pub static NLL_LOSS_OUT: Operator<NllLossOutFn> = Operator::new(
-    "nll_loss.out",
-    "nll_loss.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_out_composite as NllLossOutFn),
-        observed!(NLL_LOSS_OUT: NllLossOutFn, [self_, target, weight, out], self_, target, weight, reduction, ignore_index, out),
-        boxing!(NLL_LOSS_OUT: NllLossOutFn, self_, target, weight, reduction, ignore_index, out),
-    ],
-    nll_loss_out_boxed,
-);
-
-/// `-weight[target] * self[target]` for classes in the last dimension; targets equal to `ignore_index` are ignored.
-///
-/// `nll_loss.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nll_loss_out(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        NLL_LOSS_OUT.select(self_.key_set() | target.key_set() | weight.key_set() | out.key_set())?;
-    kernel(keys, self_, target, weight, reduction, ignore_index, out)
-}
-
-fn nll_loss_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::loss::nll_loss(self_, target, weight, reduction, ignore_index)?;
-    copy_to_out(&result, out)
-}
-
-fn nll_loss_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nll_loss.out", given, 6)?;
-    nll_loss_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nll_loss_nd`.
-pub type NllLossNdFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64, i64) -> Result<Tensor>;
-
-/// The operator `nll_loss_nd`.
-pub static NLL_LOSS_ND: Operator<NllLossNdFn> = Operator::new(
-    "nll_loss_nd",
-    "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_nd_composite as NllLossNdFn),
-        observed!(NLL_LOSS_ND: NllLossNdFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
-        boxing!(NLL_LOSS_ND: NllLossNdFn, self_, target, weight, reduction, ignore_index),
-    ],
-    nll_loss_nd_boxed,
-);
-
-/// `nll_loss` with the classes in dimension 1 and any number of dimensions after it.
-///
-/// `nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor`
-#[inline]
-pub fn nll_loss_nd(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = NLL_LOSS_ND.select(self_.key_set() | target.key_set() | weight.key_set())?;
-    kernel(keys, self_, target, weight, reduction, ignore_index)
-}
-
-fn nll_loss_nd_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<Tensor> {
-    native::nn::loss::nll_loss_nd(self_, target, weight, reduction, ignore_index)
-}
-
-fn nll_loss_nd_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nll_loss_nd", given, 5)?;
-    nll_loss_nd(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_cross_entropy`.
-pub type _CrossEntropyFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    i64,
-    i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
-
-/// The operator `_cross_entropy`.
-pub static _CROSS_ENTROPY: Operator<_CrossEntropyFn> = Operator::new(
-    "_cross_entropy",
-    "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight, Tensor max_score, Tensor log_sum)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _cross_entropy_cpu as _CrossEntropyFn),
-        Kernel::new(DispatchKey::Meta, _cross_entropy_meta as _CrossEntropyFn),
-        observed!(_CROSS_ENTROPY: _CrossEntropyFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
-        boxing!(_CROSS_ENTROPY: _CrossEntropyFn, self_, target, weight, reduction, ignore_index),
-    ],
-    _cross_entropy_boxed,
-);
-
-/// `weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the maximum score of each sample and `log(sum(exp(self - max_score)))`.
-///
-/// `_cross_entropy(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight, Tensor max_score, Tensor log_sum)`
-#[inline]
-pub fn _cross_entropy(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = _CROSS_ENTROPY.select(self_.key_set() | target.key_set() | weight.key_set())?;
-    kernel(keys, self_, target, weight, reduction, ignore_index)
-}
-
-fn _cross_entropy_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    if self_.was_resized() || target.was_resized() || weight.was_resized() {
-        return _cross_entropy_cpu(
-            _keys,
-            &self_.snapshot(),
-            &target.snapshot(),
-            weight.snapshot().as_ref(),
-            reduction,
-            ignore_index,
-        );
-    }
-    let (spec0, spec1, spec2, spec3) =
-        native::nn::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
-    let out0 = spec0.allocate("_cross_entropy")?;
-    let out1 = spec1.allocate("_cross_entropy")?;
-    let out2 = spec2.allocate("_cross_entropy")?;
-    let out3 = spec3.allocate("_cross_entropy")?;
-    native::nn::loss::fused_cross_entropy(
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        &out0,
-        &out1,
-        &out2,
-        &out3,
-    )?;
-    Ok((out0, out1, out2, out3))
-}
-
-fn _cross_entropy_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    ensure_same_device(
-        "_cross_entropy",
-        &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let (spec0, spec1, spec2, spec3) =
-        native::nn::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
-    Ok((
-        spec0.allocate("_cross_entropy")?,
-        spec1.allocate("_cross_entropy")?,
-        spec2.allocate("_cross_entropy")?,
-        spec3.allocate("_cross_entropy")?,
-    ))
-}
-
-fn _cross_entropy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_cross_entropy", given, 5)?;
-    _cross_entropy(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_cross_entropy_backward`.
-pub type _CrossEntropyBackwardFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    i64,
-    i64,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<Tensor>;
-
-/// The operator `_cross_entropy_backward`.
-pub static _CROSS_ENTROPY_BACKWARD: Operator<_CrossEntropyBackwardFn> = Operator::new(
-    "_cross_entropy_backward",
-    "_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, Tensor max_score, Tensor log_sum) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _cross_entropy_backward_cpu as _CrossEntropyBackwardFn),
-        Kernel::new(DispatchKey::Meta, _cross_entropy_backward_meta as _CrossEntropyBackwardFn),
-        observed!(_CROSS_ENTROPY_BACKWARD: _CrossEntropyBackwardFn, [grad_output, self_, target, weight, total_weight, max_score, log_sum], grad_output, self_, target, weight, reduction, ignore_index, total_weight, max_score, log_sum),
-        boxing!(_CROSS_ENTROPY_BACKWARD: _CrossEntropyBackwardFn, grad_output, self_, target, weight, reduction, ignore_index, total_weight, max_score, log_sum),
-    ],
-    _cross_entropy_backward_boxed,
-);
-
-/// The derivative of `_cross_entropy`: `weight[target] * (softmax(self) - one_hot(target))` times the gradient of the loss.
-///
-/// `_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, Tensor max_score, Tensor log_sum) -> Tensor`
-#[inline]
-pub fn _cross_entropy_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-    max_score: &Tensor,
-    log_sum: &Tensor,
-) -> Result<Tensor> {
-    let (keys, kernel) = _CROSS_ENTROPY_BACKWARD.select(
-        grad_output.key_set()
-            | self_.key_set()
-            | target.key_set()
-            | weight.key_set()
-            | total_weight.key_set()
-            | max_score.key_set()
-            | log_sum.key_set(),
-    )?;
-    kernel(
-        keys,
-        grad_output,
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        total_weight,
-        max_score,
-        log_sum,
-    )
-}
-
-fn _cross_entropy_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-    max_score: &Tensor,
-    log_sum: &Tensor,
-) -> Result<Tensor> {
-    if grad_output.was_resized()
-        || self_.was_resized()
-        || target.was_resized()
-        || weight.was_resized()
-        || total_weight.was_resized()
-        || max_score.was_resized()
-        || log_sum.was_resized()
-    {
-        return _cross_entropy_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &target.snapshot(),
-            weight.snapshot().as_ref(),
-            reduction,
-            ignore_index,
-            &total_weight.snapshot(),
-            &max_score.snapshot(),
-            &log_sum.snapshot(),
-        );
-    }
-    let spec = native::nn::loss::fused_cross_entropy_backward_meta(
-        grad_output,
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        total_weight,
-        max_score,
-        log_sum,
-    )?;
-    let out = spec.allocate("_cross_entropy_backward")?;
-    native::nn::loss::fused_cross_entropy_backward(
-        grad_output,
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        total_weight,
-        max_score,
-        log_sum,
-        &out,
-    )?;
-    Ok(out)
-}
-
-fn _cross_entropy_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-    max_score: &Tensor,
-    log_sum: &Tensor,
-) -> Result<Tensor> {
-    ensure_same_device(
-        "_cross_entropy_backward",
-        &[grad_output, self_, target, total_weight, max_score, log_sum]
-            .into_iter()
-            .chain(weight)
-            .collect::<Vec<&Tensor>>(),
-    )?;
-    let spec = native::nn::loss::fused_cross_entropy_backward_meta(
-        grad_output,
-        self_,
-        target,
-        weight,
-        reduction,
-        ignore_index,
-        total_weight,
-        max_score,
-        log_sum,
-    )?;
-    spec.allocate("_cross_entropy_backward")
-}
-
-fn _cross_entropy_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_cross_entropy_backward", given, 9)?;
-    _cross_entropy_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `cross_entropy_loss`.
-pub type CrossEntropyLossFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64, i64, f64) -> Result<Tensor>;
-
-/// The operator `cross_entropy_loss`.
-pub static CROSS_ENTROPY_LOSS: Operator<CrossEntropyLossFn> = Operator::new(
-    "cross_entropy_loss",
-    "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            cross_entropy_loss_composite as CrossEntropyLossFn,
-        ),
-        observed!(CROSS_ENTROPY_LOSS: CrossEntropyLossFn, [self_, target, weight], self_, target, weight, reduction, ignore_index, label_smoothing),
-        boxing!(CROSS_ENTROPY_LOSS: CrossEntropyLossFn, self_, target, weight, reduction, ignore_index, label_smoothing),
-    ],
-    cross_entropy_loss_boxed,
-);
-
-/// `-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
-///
-/// `cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor`
-#[inline]
-pub fn cross_entropy_loss(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    label_smoothing: f64,
-) -> Result<Tensor> {
-    let (keys, kernel) = CROSS_ENTROPY_LOSS.select(self_.key_set() | target.key_set() | weight.key_set())?;
-    kernel(keys, self_, target, weight, reduction, ignore_index, label_smoothing)
-}
-
-fn cross_entropy_loss_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    label_smoothing: f64,
-) -> Result<Tensor> {
-    native::nn::loss::cross_entropy_loss(self_, target, weight, reduction, ignore_index, label_smoothing)
-}
-
-fn cross_entropy_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cross_entropy_loss", given, 6)?;
-    cross_entropy_loss(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// `(self - target)^2`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    MSE_LOSS: "mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", mse_loss(self_: &Tensor,
+        target: &Tensor, reduction: i64) -> Tensor, by [self_, target];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction);
+        }
+        let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
+        let out = spec.allocate("mse_loss")?;
+        native::nn::loss::mse_loss(self_, target, reduction, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("mse_loss", &[self_, target])?;
+        let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
+        spec.allocate("mse_loss")
+    },
+}
+
+operator! {
+    /// `(self - target)^2`.
+    MSE_LOSS_OUT: "mse_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        mse_loss_out(self_: &Tensor, target: &Tensor, reduction: i64, out: &Tensor) -> (), by [self_, target, out];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction, out);
+        }
+        let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
+        let target_ = spec.for_out("mse_loss.out", out, &[self_, target])?;
+        native::nn::loss::mse_loss(self_, target, reduction, target_.tensor())?;
+        target_.finish(out)
+    },
+    Meta => {
+        ensure_same_device("mse_loss.out", &[self_, target, out])?;
+        let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
+        let target_ = spec.for_out("mse_loss.out", out, &[self_, target])?;
+        target_.finish(out)
+    },
+}
+
+operator! {
+    /// `2 * (self - target) * grad_output`, divided by the number of elements for the mean: the gradient of `mse_loss`.
+    MSE_LOSS_BACKWARD: "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+        mse_loss_backward(grad_output: &Tensor, self_: &Tensor, target: &Tensor, reduction: i64) -> Tensor,
+        by [grad_output, self_, target];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), reduction);
+        }
+        let spec = native::nn::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
+        let out = spec.allocate("mse_loss_backward")?;
+        native::nn::loss::mse_loss_backward(grad_output, self_, target, reduction, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("mse_loss_backward", &[grad_output, self_, target])?;
+        let spec = native::nn::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
+        spec.allocate("mse_loss_backward")
+    },
+}
+
+operator! {
+    /// `abs(self - target)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    L1_LOSS: "l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", l1_loss(self_: &Tensor,
+        target: &Tensor, reduction: i64) -> Tensor, by [self_, target];
+    CompositeImplicitAutograd => native::nn::loss::l1_loss(self_, target, reduction),
+}
+
+operator! {
+    /// `0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    SMOOTH_L1_LOSS: "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
+        smooth_l1_loss(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Tensor, by [self_, target];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction, beta);
+        }
+        let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
+        let out = spec.allocate("smooth_l1_loss")?;
+        native::nn::loss::smooth_l1_loss(self_, target, reduction, beta, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("smooth_l1_loss", &[self_, target])?;
+        let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
+        spec.allocate("smooth_l1_loss")
+    },
+}
+
+operator! {
+    /// `0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`.
+    SMOOTH_L1_LOSS_OUT: "smooth_l1_loss.out(Tensor self, Tensor target, int reduction=Mean, float beta=1.0, *, Tensor(a!) out) -> Tensor(a!)",
+        smooth_l1_loss_out(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64, out: &Tensor) -> (), by [self_,
+        target, out];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction, beta, out);
+        }
+        let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
+        let target_ = spec.for_out("smooth_l1_loss.out", out, &[self_, target])?;
+        native::nn::loss::smooth_l1_loss(self_, target, reduction, beta, target_.tensor())?;
+        target_.finish(out)
+    },
+    Meta => {
+        ensure_same_device("smooth_l1_loss.out", &[self_, target, out])?;
+        let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
+        let target_ = spec.for_out("smooth_l1_loss.out", out, &[self_, target])?;
+        target_.finish(out)
+    },
+}
+
+operator! {
+    /// The derivative of `smooth_l1_loss` with respect to `self`.
+    SMOOTH_L1_LOSS_BACKWARD: "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor",
+        smooth_l1_loss_backward(grad_output: &Tensor, self_: &Tensor, target: &Tensor, reduction: i64,
+        beta: f64) -> Tensor, by [grad_output, self_, target];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), reduction, beta);
+        }
+        let spec = native::nn::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
+        let out = spec.allocate("smooth_l1_loss_backward")?;
+        native::nn::loss::smooth_l1_loss_backward(grad_output, self_, target, reduction, beta, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("smooth_l1_loss_backward", &[grad_output, self_, target])?;
+        let spec = native::nn::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
+        spec.allocate("smooth_l1_loss_backward")
+    },
+}
+
+operator! {
+    /// `0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    HUBER_LOSS: "huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
+        huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Tensor, by [self_, target];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction, delta);
+        }
+        let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
+        let out = spec.allocate("huber_loss")?;
+        native::nn::loss::huber_loss(self_, target, reduction, delta, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("huber_loss", &[self_, target])?;
+        let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
+        spec.allocate("huber_loss")
+    },
+}
+
+operator! {
+    /// `0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`.
+    HUBER_LOSS_OUT: "huber_loss.out(Tensor self, Tensor target, int reduction=Mean, float delta=1.0, *, Tensor(a!) out) -> Tensor(a!)",
+        huber_loss_out(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64, out: &Tensor) -> (), by [self_,
+        target, out];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction, delta, out);
+        }
+        let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
+        let target_ = spec.for_out("huber_loss.out", out, &[self_, target])?;
+        native::nn::loss::huber_loss(self_, target, reduction, delta, target_.tensor())?;
+        target_.finish(out)
+    },
+    Meta => {
+        ensure_same_device("huber_loss.out", &[self_, target, out])?;
+        let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
+        let target_ = spec.for_out("huber_loss.out", out, &[self_, target])?;
+        target_.finish(out)
+    },
+}
+
+operator! {
+    /// The derivative of `huber_loss` with respect to `self`.
+    HUBER_LOSS_BACKWARD: "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor",
+        huber_loss_backward(grad_output: &Tensor, self_: &Tensor, target: &Tensor, reduction: i64,
+        delta: f64) -> Tensor, by [grad_output, self_, target];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), reduction, delta);
+        }
+        let spec = native::nn::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
+        let out = spec.allocate("huber_loss_backward")?;
+        native::nn::loss::huber_loss_backward(grad_output, self_, target, reduction, delta, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("huber_loss_backward", &[grad_output, self_, target])?;
+        let spec = native::nn::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
+        spec.allocate("huber_loss_backward")
+    },
+}
+
+operator! {
+    /// `-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    BINARY_CROSS_ENTROPY: "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
+        binary_cross_entropy(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64) -> Tensor,
+        by [self_, target, weight];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(), reduction);
+        }
+        let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
+        let out = spec.allocate("binary_cross_entropy")?;
+        native::nn::loss::binary_cross_entropy(self_, target, weight, reduction, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("binary_cross_entropy", &[self_,
+            target].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
+        spec.allocate("binary_cross_entropy")
+    },
+}
+
+operator! {
+    /// `-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1.
+    BINARY_CROSS_ENTROPY_OUT: "binary_cross_entropy.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        binary_cross_entropy_out(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
+        out: &Tensor) -> (), by [self_, target, weight, out];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(), reduction, out);
+        }
+        let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
+        let target_ = spec.for_out("binary_cross_entropy.out", out, &[self_,
+            target].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        native::nn::loss::binary_cross_entropy(self_, target, weight, reduction, target_.tensor())?;
+        target_.finish(out)
+    },
+    Meta => {
+        ensure_same_device("binary_cross_entropy.out", &[self_, target,
+            out].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
+        let target_ = spec.for_out("binary_cross_entropy.out", out, &[self_,
+            target].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        target_.finish(out)
+    },
+}
+
+operator! {
+    /// The derivative of `binary_cross_entropy` with respect to `self`.
+    BINARY_CROSS_ENTROPY_BACKWARD: "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
+        binary_cross_entropy_backward(grad_output: &Tensor, self_: &Tensor, target: &Tensor, weight: Option<&Tensor>,
+        reduction: i64) -> Tensor, by [grad_output, self_, target, weight];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(),
+                reduction);
+        }
+        let spec = native::nn::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight,
+            reduction)?;
+        let out = spec.allocate("binary_cross_entropy_backward")?;
+        native::nn::loss::binary_cross_entropy_backward(grad_output, self_, target, weight, reduction, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("binary_cross_entropy_backward", &[grad_output, self_,
+            target].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let spec = native::nn::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight,
+            reduction)?;
+        spec.allocate("binary_cross_entropy_backward")
+    },
+}
+
+operator! {
+    /// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    BINARY_CROSS_ENTROPY_WITH_LOGITS: "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor",
+        binary_cross_entropy_with_logits(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>,
+        pos_weight: Option<&Tensor>, reduction: i64) -> Tensor, by [self_, target, weight, pos_weight];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() || weight.was_resized() || pos_weight.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(),
+                pos_weight.snapshot().as_ref(), reduction);
+        }
+        let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight,
+            reduction)?;
+        let out = spec.allocate("binary_cross_entropy_with_logits")?;
+        native::nn::loss::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, reduction, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("binary_cross_entropy_with_logits", &[self_,
+            target].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>())?;
+        let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight,
+            reduction)?;
+        spec.allocate("binary_cross_entropy_with_logits")
+    },
+}
+
+operator! {
+    /// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow.
+    BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: "binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        binary_cross_entropy_with_logits_out(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>,
+        pos_weight: Option<&Tensor>, reduction: i64, out: &Tensor) -> (), by [self_, target, weight, pos_weight, out];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() || weight.was_resized() || pos_weight.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(),
+                pos_weight.snapshot().as_ref(), reduction, out);
+        }
+        let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight,
+            reduction)?;
+        let target_ = spec.for_out("binary_cross_entropy_with_logits.out", out, &[self_,
+            target].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>())?;
+        native::nn::loss::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, reduction,
+            target_.tensor())?;
+        target_.finish(out)
+    },
+    Meta => {
+        ensure_same_device("binary_cross_entropy_with_logits.out", &[self_, target,
+            out].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>())?;
+        let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight,
+            reduction)?;
+        let target_ = spec.for_out("binary_cross_entropy_with_logits.out", out, &[self_,
+            target].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>())?;
+        target_.finish(out)
+    },
+}
+
+operator! {
+    /// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    KL_DIV: "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
+        kl_div(self_: &Tensor, target: &Tensor, reduction: i64, log_target: bool) -> Tensor, by [self_, target];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction, log_target);
+        }
+        let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
+        let out = spec.allocate("kl_div")?;
+        native::nn::loss::kl_div(self_, target, reduction, log_target, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("kl_div", &[self_, target])?;
+        let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
+        spec.allocate("kl_div")
+    },
+}
+
+operator! {
+    /// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`.
+    KL_DIV_OUT: "kl_div.out(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False, Tensor(a!) out) -> Tensor(a!)",
+        kl_div_out(self_: &Tensor, target: &Tensor, reduction: i64, log_target: bool, out: &Tensor) -> (), by [self_,
+        target, out];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction, log_target, out);
+        }
+        let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
+        let target_ = spec.for_out("kl_div.out", out, &[self_, target])?;
+        native::nn::loss::kl_div(self_, target, reduction, log_target, target_.tensor())?;
+        target_.finish(out)
+    },
+    Meta => {
+        ensure_same_device("kl_div.out", &[self_, target, out])?;
+        let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
+        let target_ = spec.for_out("kl_div.out", out, &[self_, target])?;
+        target_.finish(out)
+    },
+}
+
+operator! {
+    /// The mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`.
+    MULTI_MARGIN_LOSS: "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor",
+        multi_margin_loss(self_: &Tensor, target: &Tensor, p: Scalar, margin: Scalar, weight: Option<&Tensor>,
+        reduction: i64) -> Tensor, by [self_, target, weight];
+    CompositeImplicitAutograd => native::nn::loss::multi_margin_loss(self_, target, p, margin, weight, reduction),
+}
+
+operator! {
+    /// The mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`.
+    MULTI_MARGIN_LOSS_OUT: "multi_margin_loss.out(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        multi_margin_loss_out(self_: &Tensor, target: &Tensor, p: Scalar, margin: Scalar, weight: Option<&Tensor>,
+        reduction: i64, out: &Tensor) -> (), by [self_, target, weight, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::loss::multi_margin_loss(self_, target, p, margin, weight, reduction)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes.
+    MULTILABEL_MARGIN_LOSS: "multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
+        multilabel_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Tensor, by [self_, target];
+    CompositeImplicitAutograd => native::nn::loss::multilabel_margin_loss(self_, target, reduction),
+}
+
+operator! {
+    /// `sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes.
+    MULTILABEL_MARGIN_LOSS_OUT: "multilabel_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        multilabel_margin_loss_out(self_: &Tensor, target: &Tensor, reduction: i64, out: &Tensor) -> (), by [self_,
+        target, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::loss::multilabel_margin_loss(self_, target, reduction)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `multilabel_margin_loss`, and a mask of the labels.
+    MULTILABEL_MARGIN_LOSS_FORWARD: "multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
+        multilabel_margin_loss_forward(self_: &Tensor, target: &Tensor, reduction: i64) -> (Tensor, Tensor),
+        by [self_, target];
+    CompositeImplicitAutograd => native::nn::loss::multilabel_margin_loss_forward(self_, target, reduction),
+}
+
+operator! {
+    /// `-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+    NLL_LOSS_FORWARD: "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
+        nll_loss_forward(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
+        ignore_index: i64) -> (Tensor, Tensor), by [self_, target, weight];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(), reduction, ignore_index);
+        }
+        let (spec0, spec1) = native::nn::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
+        let out0 = spec0.allocate("nll_loss_forward")?;
+        let out1 = spec1.allocate("nll_loss_forward")?;
+        native::nn::loss::nll_loss_forward(self_, target, weight, reduction, ignore_index, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        ensure_same_device("nll_loss_forward", &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let (spec0, spec1) = native::nn::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
+        Ok((spec0.allocate("nll_loss_forward")?, spec1.allocate("nll_loss_forward")?))
+    },
+}
+
+operator! {
+    /// The derivative of `nll_loss_forward` with respect to `self`.
+    NLL_LOSS_BACKWARD: "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
+        nll_loss_backward(grad_output: &Tensor, self_: &Tensor, target: &Tensor, weight: Option<&Tensor>,
+        reduction: i64, ignore_index: i64, total_weight: &Tensor) -> Tensor, by [grad_output, self_, target, weight,
+        total_weight];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized() || total_weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(),
+                reduction, ignore_index, &total_weight.snapshot());
+        }
+        let spec = native::nn::loss::nll_loss_backward_meta(grad_output, self_, target, weight, reduction,
+            ignore_index, total_weight)?;
+        let out = spec.allocate("nll_loss_backward")?;
+        native::nn::loss::nll_loss_backward(grad_output, self_, target, weight, reduction, ignore_index, total_weight,
+            &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("nll_loss_backward", &[grad_output, self_, target,
+            total_weight].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let spec = native::nn::loss::nll_loss_backward_meta(grad_output, self_, target, weight, reduction,
+            ignore_index, total_weight)?;
+        spec.allocate("nll_loss_backward")
+    },
+}
+
+operator! {
+    /// `-weight[target] * self[target]` for classes in the last dimension; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+    NLL_LOSS: "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor",
+        nll_loss(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
+        ignore_index: i64) -> Tensor, by [self_, target, weight];
+    CompositeImplicitAutograd => native::nn::loss::nll_loss(self_, target, weight, reduction, ignore_index),
+}
+
+operator! {
+    /// `-weight[target] * self[target]` for classes in the last dimension; targets equal to `ignore_index` are ignored.
+    NLL_LOSS_OUT: "nll_loss.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, *, Tensor(a!) out) -> Tensor(a!)",
+        nll_loss_out(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64,
+        out: &Tensor) -> (), by [self_, target, weight, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::loss::nll_loss(self_, target, weight, reduction, ignore_index)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `nll_loss` with the classes in dimension 1 and any number of dimensions after it.
+    NLL_LOSS_ND: "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor",
+        nll_loss_nd(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
+        ignore_index: i64) -> Tensor, by [self_, target, weight];
+    CompositeImplicitAutograd => native::nn::loss::nll_loss_nd(self_, target, weight, reduction, ignore_index),
+}
+
+operator! {
+    /// `weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the maximum score of each sample and `log(sum(exp(self - max_score)))`.
+    _CROSS_ENTROPY: "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight, Tensor max_score, Tensor log_sum)",
+        _cross_entropy(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
+        ignore_index: i64) -> (Tensor, Tensor, Tensor, Tensor), by [self_, target, weight];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(), reduction, ignore_index);
+        }
+        let (spec0, spec1, spec2, spec3) = native::nn::loss::fused_cross_entropy_meta(self_, target, weight,
+            reduction, ignore_index)?;
+        let out0 = spec0.allocate("_cross_entropy")?;
+        let out1 = spec1.allocate("_cross_entropy")?;
+        let out2 = spec2.allocate("_cross_entropy")?;
+        let out3 = spec3.allocate("_cross_entropy")?;
+        native::nn::loss::fused_cross_entropy(self_, target, weight, reduction, ignore_index, &out0, &out1, &out2,
+            &out3)?;
+        Ok((out0, out1, out2, out3))
+    },
+    Meta => {
+        ensure_same_device("_cross_entropy", &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let (spec0, spec1, spec2, spec3) = native::nn::loss::fused_cross_entropy_meta(self_, target, weight,
+            reduction, ignore_index)?;
+        Ok((spec0.allocate("_cross_entropy")?, spec1.allocate("_cross_entropy")?, spec2.allocate("_cross_entropy")?,
+            spec3.allocate("_cross_entropy")?))
+    },
+}
+
+operator! {
+    /// The derivative of `_cross_entropy`: `weight[target] * (softmax(self) - one_hot(target))` times the gradient of the loss.
+    _CROSS_ENTROPY_BACKWARD: "_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, Tensor max_score, Tensor log_sum) -> Tensor",
+        _cross_entropy_backward(grad_output: &Tensor, self_: &Tensor, target: &Tensor, weight: Option<&Tensor>,
+        reduction: i64, ignore_index: i64, total_weight: &Tensor, max_score: &Tensor, log_sum: &Tensor) -> Tensor,
+        by [grad_output, self_, target, weight, total_weight, max_score, log_sum];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized() || total_weight.was_resized() || max_score.was_resized() || log_sum.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(),
+                reduction, ignore_index, &total_weight.snapshot(), &max_score.snapshot(), &log_sum.snapshot());
+        }
+        let spec = native::nn::loss::fused_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction,
+            ignore_index, total_weight, max_score, log_sum)?;
+        let out = spec.allocate("_cross_entropy_backward")?;
+        native::nn::loss::fused_cross_entropy_backward(grad_output, self_, target, weight, reduction, ignore_index,
+            total_weight, max_score, log_sum, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("_cross_entropy_backward", &[grad_output, self_, target, total_weight, max_score,
+            log_sum].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let spec = native::nn::loss::fused_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction,
+            ignore_index, total_weight, max_score, log_sum)?;
+        spec.allocate("_cross_entropy_backward")
+    },
+}
+
+operator! {
+    /// `-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    CROSS_ENTROPY_LOSS: "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor",
+        cross_entropy_loss(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
+        ignore_index: i64, label_smoothing: f64) -> Tensor, by [self_, target, weight];
+    CompositeImplicitAutograd => native::nn::loss::cross_entropy_loss(self_, target, weight, reduction, ignore_index,
+        label_smoothing),
 }

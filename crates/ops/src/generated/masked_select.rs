@@ -2,363 +2,133 @@
 
 //! The operators whose kernels are in `native::masked_select`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `masked_select`.
-pub type MaskedSelectFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `masked_select`.
-pub static MASKED_SELECT: Operator<MaskedSelectFn> = Operator::new(
-    "masked_select",
-    "masked_select(Tensor self, Tensor mask) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, masked_select_cpu as MaskedSelectFn),
-        Kernel::new(DispatchKey::Meta, masked_select_meta as MaskedSelectFn),
-        observed!(MASKED_SELECT: MaskedSelectFn, [self_, mask], self_, mask),
-        boxing!(MASKED_SELECT: MaskedSelectFn, self_, mask),
-    ],
-    masked_select_boxed,
-);
-
-/// The elements where `mask` is true, in row-major order; `self` and `mask` are broadcast.
-///
-/// `masked_select(Tensor self, Tensor mask) -> Tensor`
-#[inline]
-pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MASKED_SELECT.select(self_.key_set() | mask.key_set())?;
-    kernel(keys, self_, mask)
+operator! {
+    /// The elements where `mask` is true, in row-major order; `self` and `mask` are broadcast.
+    MASKED_SELECT: "masked_select(Tensor self, Tensor mask) -> Tensor", masked_select(self_: &Tensor,
+        mask: &Tensor) -> Tensor, by [self_, mask];
+    Cpu => {
+        if self_.was_resized() || mask.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot());
+        }
+        native::index::masked_select::masked_select(self_, mask)
+    },
+    Meta => {
+        if self_.was_resized() || mask.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot());
+        }
+        ensure_same_device("masked_select", &[self_, mask])?;
+        native::index::masked_select::masked_select(self_, mask)
+    },
 }
 
-fn masked_select_cpu(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || mask.was_resized() {
-        return masked_select_cpu(_keys, &self_.snapshot(), &mask.snapshot());
-    }
-    native::index::masked_select::masked_select(self_, mask)
+operator! {
+    /// The elements where `mask` is true, in row-major order; `self` and `mask` are broadcast.
+    MASKED_SELECT_OUT: "masked_select.out(Tensor self, Tensor mask, *, Tensor(a!) out) -> Tensor(a!)",
+        masked_select_out(self_: &Tensor, mask: &Tensor, out: &Tensor) -> (), by [self_, mask, out];
+    Cpu => {
+        if self_.was_resized() || mask.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), out);
+        }
+        let result = native::index::masked_select::masked_select(self_, mask)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || mask.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), out);
+        }
+        ensure_same_device("masked_select.out", &[self_, mask, out])?;
+        let result = native::index::masked_select::masked_select(self_, mask)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn masked_select_meta(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || mask.was_resized() {
-        return masked_select_meta(_keys, &self_.snapshot(), &mask.snapshot());
-    }
-    ensure_same_device("masked_select", &[self_, mask])?;
-    native::index::masked_select::masked_select(self_, mask)
+operator! {
+    /// The gradient of `masked_select`: zeros, with `grad` where `mask` is true.
+    MASKED_SELECT_BACKWARD: "masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor",
+        masked_select_backward(grad: &Tensor, input: &Tensor, mask: &Tensor) -> Tensor, by [grad, input, mask];
+    CompositeImplicitAutograd => native::index::masked_select::masked_select_backward(grad, input, mask),
 }
 
-fn masked_select_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_select", given, 2)?;
-    masked_select(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// Writes the elements of `source`, in their order, where `mask` is true.
+    MASKED_SCATTER_: "masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)",
+        masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> (), by [self_, mask, source];
+    Cpu => {
+        if self_.was_resized() || mask.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), &source.snapshot());
+        }
+        native::index::masked_select::masked_scatter_(self_, mask, source)
+    },
+    Meta => {
+        if self_.was_resized() || mask.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), &source.snapshot());
+        }
+        ensure_same_device("masked_scatter_", &[self_, mask, source])?;
+        native::index::masked_select::masked_scatter_(self_, mask, source)
+    },
 }
 
-/// A kernel of `masked_select.out`.
-pub type MaskedSelectOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `masked_select.out`.
-pub static MASKED_SELECT_OUT: Operator<MaskedSelectOutFn> = Operator::new(
-    "masked_select.out",
-    "masked_select.out(Tensor self, Tensor mask, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, masked_select_out_cpu as MaskedSelectOutFn),
-        Kernel::new(DispatchKey::Meta, masked_select_out_meta as MaskedSelectOutFn),
-        observed!(MASKED_SELECT_OUT: MaskedSelectOutFn, [self_, mask, out], self_, mask, out),
-        boxing!(MASKED_SELECT_OUT: MaskedSelectOutFn, self_, mask, out),
-    ],
-    masked_select_out_boxed,
-);
-
-/// The elements where `mask` is true, in row-major order; `self` and `mask` are broadcast.
-///
-/// `masked_select.out(Tensor self, Tensor mask, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MASKED_SELECT_OUT.select(self_.key_set() | mask.key_set() | out.key_set())?;
-    kernel(keys, self_, mask, out)
+operator! {
+    /// A copy of `self` with the elements of `source`, in their order, where `mask` is true.
+    MASKED_SCATTER: "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+        masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Tensor, by [self_, mask, source];
+    Cpu => {
+        if self_.was_resized() || mask.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), &source.snapshot());
+        }
+        native::index::masked_select::masked_scatter(self_, mask, source)
+    },
+    Meta => {
+        if self_.was_resized() || mask.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), &source.snapshot());
+        }
+        ensure_same_device("masked_scatter", &[self_, mask, source])?;
+        native::index::masked_select::masked_scatter(self_, mask, source)
+    },
 }
 
-fn masked_select_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() {
-        return masked_select_out_cpu(_keys, &self_.snapshot(), &mask.snapshot(), out);
-    }
-    let result = native::index::masked_select::masked_select(self_, mask)?;
-    copy_to_out(&result, out)
+operator! {
+    /// A copy of `self` with the elements of `source`, in their order, where `mask` is true.
+    MASKED_SCATTER_OUT: "masked_scatter.out(Tensor self, Tensor mask, Tensor source, *, Tensor(a!) out) -> Tensor(a!)",
+        masked_scatter_out(self_: &Tensor, mask: &Tensor, source: &Tensor, out: &Tensor) -> (), by [self_, mask,
+        source, out];
+    Cpu => {
+        if self_.was_resized() || mask.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), &source.snapshot(), out);
+        }
+        let result = native::index::masked_select::masked_scatter(self_, mask, source)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || mask.was_resized() || source.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), &source.snapshot(), out);
+        }
+        ensure_same_device("masked_scatter.out", &[self_, mask, source, out])?;
+        let result = native::index::masked_select::masked_scatter(self_, mask, source)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn masked_select_out_meta(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() {
-        return masked_select_out_meta(_keys, &self_.snapshot(), &mask.snapshot(), out);
-    }
-    ensure_same_device("masked_select.out", &[self_, mask, out])?;
-    let result = native::index::masked_select::masked_select(self_, mask)?;
-    copy_to_out(&result, out)
-}
-
-fn masked_select_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_select.out", given, 3)?;
-    masked_select_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_select_backward`.
-pub type MaskedSelectBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `masked_select_backward`.
-pub static MASKED_SELECT_BACKWARD: Operator<MaskedSelectBackwardFn> = Operator::new(
-    "masked_select_backward",
-    "masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            masked_select_backward_composite as MaskedSelectBackwardFn,
-        ),
-        observed!(MASKED_SELECT_BACKWARD: MaskedSelectBackwardFn, [grad, input, mask], grad, input, mask),
-        boxing!(MASKED_SELECT_BACKWARD: MaskedSelectBackwardFn, grad, input, mask),
-    ],
-    masked_select_backward_boxed,
-);
-
-/// The gradient of `masked_select`: zeros, with `grad` where `mask` is true.
-///
-/// `masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor`
-#[inline]
-pub fn masked_select_backward(grad: &Tensor, input: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MASKED_SELECT_BACKWARD.select(grad.key_set() | input.key_set() | mask.key_set())?;
-    kernel(keys, grad, input, mask)
-}
-
-fn masked_select_backward_composite(
-    _keys: DispatchKeySet,
-    grad: &Tensor,
-    input: &Tensor,
-    mask: &Tensor,
-) -> Result<Tensor> {
-    native::index::masked_select::masked_select_backward(grad, input, mask)
-}
-
-fn masked_select_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_select_backward", given, 3)?;
-    masked_select_backward(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_scatter_`.
-pub type MaskedScatterInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `masked_scatter_`.
-pub static MASKED_SCATTER_: Operator<MaskedScatterInPlaceFn> = Operator::new(
-    "masked_scatter_",
-    "masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, masked_scatter__cpu as MaskedScatterInPlaceFn),
-        Kernel::new(DispatchKey::Meta, masked_scatter__meta as MaskedScatterInPlaceFn),
-        observed!(MASKED_SCATTER_: MaskedScatterInPlaceFn, [self_, mask, source], self_, mask, source),
-        boxing!(MASKED_SCATTER_: MaskedScatterInPlaceFn, self_, mask, source),
-    ],
-    masked_scatter__boxed,
-);
-
-/// Writes the elements of `source`, in their order, where `mask` is true.
-///
-/// `masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)`
-#[inline]
-pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    let (keys, kernel) = MASKED_SCATTER_.select(self_.key_set() | mask.key_set() | source.key_set())?;
-    kernel(keys, self_, mask, source)
-}
-
-fn masked_scatter__cpu(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() || source.was_resized() {
-        return masked_scatter__cpu(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
-    }
-    native::index::masked_select::masked_scatter_(self_, mask, source)
-}
-
-fn masked_scatter__meta(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() || source.was_resized() {
-        return masked_scatter__meta(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
-    }
-    ensure_same_device("masked_scatter_", &[self_, mask, source])?;
-    native::index::masked_select::masked_scatter_(self_, mask, source)
-}
-
-fn masked_scatter__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_scatter_", given, 3)?;
-    masked_scatter_(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_scatter`.
-pub type MaskedScatterFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `masked_scatter`.
-pub static MASKED_SCATTER: Operator<MaskedScatterFn> = Operator::new(
-    "masked_scatter",
-    "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, masked_scatter_cpu as MaskedScatterFn),
-        Kernel::new(DispatchKey::Meta, masked_scatter_meta as MaskedScatterFn),
-        observed!(MASKED_SCATTER: MaskedScatterFn, [self_, mask, source], self_, mask, source),
-        boxing!(MASKED_SCATTER: MaskedScatterFn, self_, mask, source),
-    ],
-    masked_scatter_boxed,
-);
-
-/// A copy of `self` with the elements of `source`, in their order, where `mask` is true.
-///
-/// `masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor`
-#[inline]
-pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MASKED_SCATTER.select(self_.key_set() | mask.key_set() | source.key_set())?;
-    kernel(keys, self_, mask, source)
-}
-
-fn masked_scatter_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    source: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || mask.was_resized() || source.was_resized() {
-        return masked_scatter_cpu(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
-    }
-    native::index::masked_select::masked_scatter(self_, mask, source)
-}
-
-fn masked_scatter_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    source: &Tensor,
-) -> Result<Tensor> {
-    if self_.was_resized() || mask.was_resized() || source.was_resized() {
-        return masked_scatter_meta(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
-    }
-    ensure_same_device("masked_scatter", &[self_, mask, source])?;
-    native::index::masked_select::masked_scatter(self_, mask, source)
-}
-
-fn masked_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_scatter", given, 3)?;
-    masked_scatter(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_scatter.out`.
-pub type MaskedScatterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `masked_scatter.out`.
-pub static MASKED_SCATTER_OUT: Operator<MaskedScatterOutFn> = Operator::new(
-    "masked_scatter.out",
-    "masked_scatter.out(Tensor self, Tensor mask, Tensor source, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, masked_scatter_out_cpu as MaskedScatterOutFn),
-        Kernel::new(DispatchKey::Meta, masked_scatter_out_meta as MaskedScatterOutFn),
-        observed!(MASKED_SCATTER_OUT: MaskedScatterOutFn, [self_, mask, source, out], self_, mask, source, out),
-        boxing!(MASKED_SCATTER_OUT: MaskedScatterOutFn, self_, mask, source, out),
-    ],
-    masked_scatter_out_boxed,
-);
-
-/// A copy of `self` with the elements of `source`, in their order, where `mask` is true.
-///
-/// `masked_scatter.out(Tensor self, Tensor mask, Tensor source, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn masked_scatter_out(self_: &Tensor, mask: &Tensor, source: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        MASKED_SCATTER_OUT.select(self_.key_set() | mask.key_set() | source.key_set() | out.key_set())?;
-    kernel(keys, self_, mask, source, out)
-}
-
-fn masked_scatter_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    source: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() || source.was_resized() {
-        return masked_scatter_out_cpu(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot(), out);
-    }
-    let result = native::index::masked_select::masked_scatter(self_, mask, source)?;
-    copy_to_out(&result, out)
-}
-
-fn masked_scatter_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    source: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() || source.was_resized() {
-        return masked_scatter_out_meta(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot(), out);
-    }
-    ensure_same_device("masked_scatter.out", &[self_, mask, source, out])?;
-    let result = native::index::masked_select::masked_scatter(self_, mask, source)?;
-    copy_to_out(&result, out)
-}
-
-fn masked_scatter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_scatter.out", given, 4)?;
-    masked_scatter_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_scatter_backward`.
-pub type MaskedScatterBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `masked_scatter_backward`.
-pub static MASKED_SCATTER_BACKWARD: Operator<MaskedScatterBackwardFn> = Operator::new(
-    "masked_scatter_backward",
-    "masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, masked_scatter_backward_cpu as MaskedScatterBackwardFn),
-        Kernel::new(DispatchKey::Meta, masked_scatter_backward_meta as MaskedScatterBackwardFn),
-        observed!(MASKED_SCATTER_BACKWARD: MaskedScatterBackwardFn, [grad_output, mask], grad_output, mask, sizes),
-        boxing!(MASKED_SCATTER_BACKWARD: MaskedScatterBackwardFn, grad_output, mask, sizes),
-    ],
-    masked_scatter_backward_boxed,
-);
-
-/// The elements of `grad_output` where `mask` is true, then zeros, in `sizes`.
-///
-/// `masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor`
-#[inline]
-pub fn masked_scatter_backward(grad_output: &Tensor, mask: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = MASKED_SCATTER_BACKWARD.select(grad_output.key_set() | mask.key_set())?;
-    kernel(keys, grad_output, mask, sizes)
-}
-
-fn masked_scatter_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    mask: &Tensor,
-    sizes: &[i64],
-) -> Result<Tensor> {
-    if grad_output.was_resized() || mask.was_resized() {
-        return masked_scatter_backward_cpu(_keys, &grad_output.snapshot(), &mask.snapshot(), sizes);
-    }
-    native::index::masked_select::masked_scatter_backward(grad_output, mask, sizes)
-}
-
-fn masked_scatter_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    mask: &Tensor,
-    sizes: &[i64],
-) -> Result<Tensor> {
-    if grad_output.was_resized() || mask.was_resized() {
-        return masked_scatter_backward_meta(_keys, &grad_output.snapshot(), &mask.snapshot(), sizes);
-    }
-    ensure_same_device("masked_scatter_backward", &[grad_output, mask])?;
-    native::index::masked_select::masked_scatter_backward(grad_output, mask, sizes)
-}
-
-fn masked_scatter_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_scatter_backward", given, 3)?;
-    masked_scatter_backward(arguments.tensor()?, arguments.tensor()?, arguments.ints()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The elements of `grad_output` where `mask` is true, then zeros, in `sizes`.
+    MASKED_SCATTER_BACKWARD: "masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
+        masked_scatter_backward(grad_output: &Tensor, mask: &Tensor, sizes: &[i64]) -> Tensor, by [grad_output, mask];
+    Cpu => {
+        if grad_output.was_resized() || mask.was_resized() {
+            return kernel(&grad_output.snapshot(), &mask.snapshot(), sizes);
+        }
+        native::index::masked_select::masked_scatter_backward(grad_output, mask, sizes)
+    },
+    Meta => {
+        if grad_output.was_resized() || mask.was_resized() {
+            return kernel(&grad_output.snapshot(), &mask.snapshot(), sizes);
+        }
+        ensure_same_device("masked_scatter_backward", &[grad_output, mask])?;
+        native::index::masked_select::masked_scatter_backward(grad_output, mask, sizes)
+    },
 }

@@ -2,1130 +2,404 @@
 
 //! The operators whose kernels are in `native::matmul`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `mm`.
-pub type MmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `mm`.
-pub static MM: Operator<MmFn> = Operator::new(
-    "mm",
-    "mm(Tensor self, Tensor mat2) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, mm_cpu as MmFn),
-        Kernel::new(DispatchKey::Meta, mm_meta as MmFn),
-        observed!(MM: MmFn, [self_, mat2], self_, mat2),
-        boxing!(MM: MmFn, self_, mat2),
-    ],
-    mm_boxed,
-);
-
-/// `y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`.
-///
-/// `mm(Tensor self, Tensor mat2) -> Tensor`
-#[inline]
-pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MM.select(self_.key_set() | mat2.key_set())?;
-    kernel(keys, self_, mat2)
-}
-
-fn mm_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || mat2.was_resized() {
-        return mm_cpu(_keys, &self_.snapshot(), &mat2.snapshot());
-    }
-    let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
-    let out = spec.allocate("mm")?;
-    native::linalg::matmul::mm(self_, mat2, &out)?;
-    Ok(out)
-}
-
-fn mm_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    ensure_same_device("mm", &[self_, mat2])?;
-    let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
-    spec.allocate("mm")
-}
-
-fn mm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mm", given, 2)?;
-    mm(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mm.out`.
-pub type MmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `mm.out`.
-pub static MM_OUT: Operator<MmOutFn> = Operator::new(
-    "mm.out",
-    "mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mm_out_cpu as MmOutFn),
-        Kernel::new(DispatchKey::Meta, mm_out_meta as MmOutFn),
-        observed!(MM_OUT: MmOutFn, [self_, mat2, out], self_, mat2, out),
-        boxing!(MM_OUT: MmOutFn, self_, mat2, out),
-    ],
-    mm_out_boxed,
-);
-
-/// `y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`.
-///
-/// `mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MM_OUT.select(self_.key_set() | mat2.key_set() | out.key_set())?;
-    kernel(keys, self_, mat2, out)
-}
-
-fn mm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() || mat2.was_resized() {
-        return mm_out_cpu(_keys, &self_.snapshot(), &mat2.snapshot(), out);
-    }
-    let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
-    let target = spec.for_out("mm.out", out, &[self_, mat2])?;
-    native::linalg::matmul::mm(self_, mat2, target.tensor())?;
-    target.finish(out)
-}
-
-fn mm_out_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    ensure_same_device("mm.out", &[self_, mat2, out])?;
-    let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
-    let target = spec.for_out("mm.out", out, &[self_, mat2])?;
-    target.finish(out)
-}
-
-fn mm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mm.out", given, 3)?;
-    mm_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bmm`.
-pub type BmmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `bmm`.
-pub static BMM: Operator<BmmFn> = Operator::new(
-    "bmm",
-    "bmm(Tensor self, Tensor mat2) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bmm_cpu as BmmFn),
-        Kernel::new(DispatchKey::Meta, bmm_meta as BmmFn),
-        observed!(BMM: BmmFn, [self_, mat2], self_, mat2),
-        boxing!(BMM: BmmFn, self_, mat2),
-    ],
-    bmm_boxed,
-);
-
-/// `y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`.
-///
-/// `bmm(Tensor self, Tensor mat2) -> Tensor`
-#[inline]
-pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = BMM.select(self_.key_set() | mat2.key_set())?;
-    kernel(keys, self_, mat2)
-}
-
-fn bmm_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || mat2.was_resized() {
-        return bmm_cpu(_keys, &self_.snapshot(), &mat2.snapshot());
-    }
-    let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
-    let out = spec.allocate("bmm")?;
-    native::linalg::matmul::bmm(self_, mat2, &out)?;
-    Ok(out)
-}
-
-fn bmm_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    ensure_same_device("bmm", &[self_, mat2])?;
-    let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
-    spec.allocate("bmm")
-}
-
-fn bmm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bmm", given, 2)?;
-    bmm(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `bmm.out`.
-pub type BmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `bmm.out`.
-pub static BMM_OUT: Operator<BmmOutFn> = Operator::new(
-    "bmm.out",
-    "bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bmm_out_cpu as BmmOutFn),
-        Kernel::new(DispatchKey::Meta, bmm_out_meta as BmmOutFn),
-        observed!(BMM_OUT: BmmOutFn, [self_, mat2, out], self_, mat2, out),
-        boxing!(BMM_OUT: BmmOutFn, self_, mat2, out),
-    ],
-    bmm_out_boxed,
-);
-
-/// `y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`.
-///
-/// `bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BMM_OUT.select(self_.key_set() | mat2.key_set() | out.key_set())?;
-    kernel(keys, self_, mat2, out)
-}
-
-fn bmm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() || mat2.was_resized() {
-        return bmm_out_cpu(_keys, &self_.snapshot(), &mat2.snapshot(), out);
-    }
-    let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
-    let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
-    native::linalg::matmul::bmm(self_, mat2, target.tensor())?;
-    target.finish(out)
-}
-
-fn bmm_out_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    ensure_same_device("bmm.out", &[self_, mat2, out])?;
-    let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
-    let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
-    target.finish(out)
-}
-
-fn bmm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bmm.out", given, 3)?;
-    bmm_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `addmm`.
-pub type AddmmFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `addmm`.
-pub static ADDMM: Operator<AddmmFn> = Operator::new(
-    "addmm",
-    "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, addmm_cpu as AddmmFn),
-        Kernel::new(DispatchKey::Meta, addmm_meta as AddmmFn),
-        observed!(ADDMM: AddmmFn, [self_, mat1, mat2], self_, mat1, mat2, beta, alpha),
-        boxing!(ADDMM: AddmmFn, self_, mat1, mat2, beta, alpha),
-    ],
-    addmm_boxed,
-);
-
-/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
-///
-/// `addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = ADDMM.select(self_.key_set() | mat1.key_set() | mat2.key_set())?;
-    kernel(keys, self_, mat1, mat2, beta, alpha)
-}
-
-fn addmm_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
-        return addmm_cpu(_keys, &self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha);
-    }
-    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let out = spec.allocate("addmm")?;
-    native::linalg::matmul::addmm(self_, mat1, mat2, beta, alpha, &out)?;
-    Ok(out)
-}
-
-fn addmm_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    ensure_same_device("addmm", &[self_, mat1, mat2])?;
-    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    spec.allocate("addmm")
-}
-
-fn addmm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addmm", given, 5)?;
-    addmm(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `addmm_`.
-pub type AddmmInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `addmm_`.
-pub static ADDMM_: Operator<AddmmInPlaceFn> = Operator::new(
-    "addmm_",
-    "addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, addmm__cpu as AddmmInPlaceFn),
-        Kernel::new(DispatchKey::Meta, addmm__meta as AddmmInPlaceFn),
-        observed!(ADDMM_: AddmmInPlaceFn, [self_, mat1, mat2], self_, mat1, mat2, beta, alpha),
-        boxing!(ADDMM_: AddmmInPlaceFn, self_, mat1, mat2, beta, alpha),
-    ],
-    addmm__boxed,
-);
-
-/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
-///
-/// `addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = ADDMM_.select(self_.key_set() | mat1.key_set() | mat2.key_set())?;
-    kernel(keys, self_, mat1, mat2, beta, alpha)
-}
-
-fn addmm__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
-        return addmm__cpu(_keys, &self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha);
-    }
-    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
-    native::linalg::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
-    target.finish(self_)
-}
-
-fn addmm__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    ensure_same_device("addmm_", &[self_, mat1, mat2])?;
-    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
-    target.finish(self_)
-}
-
-fn addmm__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addmm_", given, 5)?;
-    addmm_(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `addmm.out`.
-pub type AddmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `addmm.out`.
-pub static ADDMM_OUT: Operator<AddmmOutFn> = Operator::new(
-    "addmm.out",
-    "addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, addmm_out_cpu as AddmmOutFn),
-        Kernel::new(DispatchKey::Meta, addmm_out_meta as AddmmOutFn),
-        observed!(ADDMM_OUT: AddmmOutFn, [self_, mat1, mat2, out], self_, mat1, mat2, beta, alpha, out),
-        boxing!(ADDMM_OUT: AddmmOutFn, self_, mat1, mat2, beta, alpha, out),
-    ],
-    addmm_out_boxed,
-);
-
-/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
-///
-/// `addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn addmm_out(
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        ADDMM_OUT.select(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set())?;
-    kernel(keys, self_, mat1, mat2, beta, alpha, out)
-}
-
-fn addmm_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
-        return addmm_out_cpu(_keys, &self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha, out);
-    }
-    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
-    native::linalg::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
-    target.finish(out)
-}
-
-fn addmm_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("addmm.out", &[self_, mat1, mat2, out])?;
-    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
-    target.finish(out)
-}
-
-fn addmm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addmm.out", given, 6)?;
-    addmm_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `baddbmm`.
-pub type BaddbmmFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `baddbmm`.
-pub static BADDBMM: Operator<BaddbmmFn> = Operator::new(
-    "baddbmm",
-    "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, baddbmm_cpu as BaddbmmFn),
-        Kernel::new(DispatchKey::Meta, baddbmm_meta as BaddbmmFn),
-        observed!(BADDBMM: BaddbmmFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
-        boxing!(BADDBMM: BaddbmmFn, self_, batch1, batch2, beta, alpha),
-    ],
-    baddbmm_boxed,
-);
-
-/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn baddbmm(
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let (keys, kernel) = BADDBMM.select(self_.key_set() | batch1.key_set() | batch2.key_set())?;
-    kernel(keys, self_, batch1, batch2, beta, alpha)
-}
-
-fn baddbmm_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
-        return baddbmm_cpu(_keys, &self_.snapshot(), &batch1.snapshot(), &batch2.snapshot(), beta, alpha);
-    }
-    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let out = spec.allocate("baddbmm")?;
-    native::linalg::matmul::baddbmm(self_, batch1, batch2, beta, alpha, &out)?;
-    Ok(out)
-}
-
-fn baddbmm_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    ensure_same_device("baddbmm", &[self_, batch1, batch2])?;
-    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    spec.allocate("baddbmm")
-}
-
-fn baddbmm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("baddbmm", given, 5)?;
-    baddbmm(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `baddbmm_`.
-pub type BaddbmmInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `baddbmm_`.
-pub static BADDBMM_: Operator<BaddbmmInPlaceFn> = Operator::new(
-    "baddbmm_",
-    "baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, baddbmm__cpu as BaddbmmInPlaceFn),
-        Kernel::new(DispatchKey::Meta, baddbmm__meta as BaddbmmInPlaceFn),
-        observed!(BADDBMM_: BaddbmmInPlaceFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
-        boxing!(BADDBMM_: BaddbmmInPlaceFn, self_, batch1, batch2, beta, alpha),
-    ],
-    baddbmm__boxed,
-);
-
-/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = BADDBMM_.select(self_.key_set() | batch1.key_set() | batch2.key_set())?;
-    kernel(keys, self_, batch1, batch2, beta, alpha)
-}
-
-fn baddbmm__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
-        return baddbmm__cpu(_keys, &self_.snapshot(), &batch1.snapshot(), &batch2.snapshot(), beta, alpha);
-    }
-    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
-    native::linalg::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
-    target.finish(self_)
-}
-
-fn baddbmm__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    ensure_same_device("baddbmm_", &[self_, batch1, batch2])?;
-    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
-    target.finish(self_)
-}
-
-fn baddbmm__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("baddbmm_", given, 5)?;
-    baddbmm_(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `baddbmm.out`.
-pub type BaddbmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `baddbmm.out`.
-pub static BADDBMM_OUT: Operator<BaddbmmOutFn> = Operator::new(
-    "baddbmm.out",
-    "baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, baddbmm_out_cpu as BaddbmmOutFn),
-        Kernel::new(DispatchKey::Meta, baddbmm_out_meta as BaddbmmOutFn),
-        observed!(BADDBMM_OUT: BaddbmmOutFn, [self_, batch1, batch2, out], self_, batch1, batch2, beta, alpha, out),
-        boxing!(BADDBMM_OUT: BaddbmmOutFn, self_, batch1, batch2, beta, alpha, out),
-    ],
-    baddbmm_out_boxed,
-);
-
-/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn baddbmm_out(
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        BADDBMM_OUT.select(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?;
-    kernel(keys, self_, batch1, batch2, beta, alpha, out)
-}
-
-fn baddbmm_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
-        return baddbmm_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            &batch1.snapshot(),
-            &batch2.snapshot(),
-            beta,
-            alpha,
-            out,
-        );
-    }
-    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
-    native::linalg::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
-    target.finish(out)
-}
-
-fn baddbmm_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("baddbmm.out", &[self_, batch1, batch2, out])?;
-    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
-    target.finish(out)
-}
-
-fn baddbmm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("baddbmm.out", given, 6)?;
-    baddbmm_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `mv`.
-pub type MvFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `mv`.
-pub static MV: Operator<MvFn> = Operator::new(
-    "mv",
-    "mv(Tensor self, Tensor vec) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, mv_cpu as MvFn),
-        Kernel::new(DispatchKey::Meta, mv_meta as MvFn),
-        observed!(MV: MvFn, [self_, vec], self_, vec),
-        boxing!(MV: MvFn, self_, vec),
-    ],
-    mv_boxed,
-);
-
-/// `y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`.
-///
-/// `mv(Tensor self, Tensor vec) -> Tensor`
-#[inline]
-pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MV.select(self_.key_set() | vec.key_set())?;
-    kernel(keys, self_, vec)
-}
-
-fn mv_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || vec.was_resized() {
-        return mv_cpu(_keys, &self_.snapshot(), &vec.snapshot());
-    }
-    let spec = native::linalg::matmul::mv_meta(self_, vec)?;
-    let out = spec.allocate("mv")?;
-    native::linalg::matmul::mv(self_, vec, &out)?;
-    Ok(out)
-}
-
-fn mv_meta(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
-    ensure_same_device("mv", &[self_, vec])?;
-    let spec = native::linalg::matmul::mv_meta(self_, vec)?;
-    spec.allocate("mv")
-}
-
-fn mv_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mv", given, 2)?;
-    mv(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mv.out`.
-pub type MvOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `mv.out`.
-pub static MV_OUT: Operator<MvOutFn> = Operator::new(
-    "mv.out",
-    "mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mv_out_cpu as MvOutFn),
-        Kernel::new(DispatchKey::Meta, mv_out_meta as MvOutFn),
-        observed!(MV_OUT: MvOutFn, [self_, vec, out], self_, vec, out),
-        boxing!(MV_OUT: MvOutFn, self_, vec, out),
-    ],
-    mv_out_boxed,
-);
-
-/// `y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`.
-///
-/// `mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MV_OUT.select(self_.key_set() | vec.key_set() | out.key_set())?;
-    kernel(keys, self_, vec, out)
-}
-
-fn mv_out_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() || vec.was_resized() {
-        return mv_out_cpu(_keys, &self_.snapshot(), &vec.snapshot(), out);
-    }
-    let spec = native::linalg::matmul::mv_meta(self_, vec)?;
-    let target = spec.for_out("mv.out", out, &[self_, vec])?;
-    native::linalg::matmul::mv(self_, vec, target.tensor())?;
-    target.finish(out)
-}
-
-fn mv_out_meta(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
-    ensure_same_device("mv.out", &[self_, vec, out])?;
-    let spec = native::linalg::matmul::mv_meta(self_, vec)?;
-    let target = spec.for_out("mv.out", out, &[self_, vec])?;
-    target.finish(out)
-}
-
-fn mv_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mv.out", given, 3)?;
-    mv_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `addmv`.
-pub type AddmvFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `addmv`.
-pub static ADDMV: Operator<AddmvFn> = Operator::new(
-    "addmv",
-    "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, addmv_cpu as AddmvFn),
-        Kernel::new(DispatchKey::Meta, addmv_meta as AddmvFn),
-        observed!(ADDMV: AddmvFn, [self_, mat, vec], self_, mat, vec, beta, alpha),
-        boxing!(ADDMV: AddmvFn, self_, mat, vec, beta, alpha),
-    ],
-    addmv_boxed,
-);
-
-/// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = ADDMV.select(self_.key_set() | mat.key_set() | vec.key_set())?;
-    kernel(keys, self_, mat, vec, beta, alpha)
-}
-
-fn addmv_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    if self_.was_resized() || mat.was_resized() || vec.was_resized() {
-        return addmv_cpu(_keys, &self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha);
-    }
-    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
-    let out = spec.allocate("addmv")?;
-    native::linalg::matmul::addmv(self_, mat, vec, beta, alpha, &out)?;
-    Ok(out)
-}
-
-fn addmv_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    ensure_same_device("addmv", &[self_, mat, vec])?;
-    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
-    spec.allocate("addmv")
-}
-
-fn addmv_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addmv", given, 5)?;
-    addmv(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `addmv_`.
-pub type AddmvInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `addmv_`.
-pub static ADDMV_: Operator<AddmvInPlaceFn> = Operator::new(
-    "addmv_",
-    "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, addmv__cpu as AddmvInPlaceFn),
-        Kernel::new(DispatchKey::Meta, addmv__meta as AddmvInPlaceFn),
-        observed!(ADDMV_: AddmvInPlaceFn, [self_, mat, vec], self_, mat, vec, beta, alpha),
-        boxing!(ADDMV_: AddmvInPlaceFn, self_, mat, vec, beta, alpha),
-    ],
-    addmv__boxed,
-);
-
-/// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = ADDMV_.select(self_.key_set() | mat.key_set() | vec.key_set())?;
-    kernel(keys, self_, mat, vec, beta, alpha)
-}
-
-fn addmv__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || mat.was_resized() || vec.was_resized() {
-        return addmv__cpu(_keys, &self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha);
-    }
-    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
-    let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
-    native::linalg::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
-    target.finish(self_)
-}
-
-fn addmv__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    ensure_same_device("addmv_", &[self_, mat, vec])?;
-    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
-    let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
-    target.finish(self_)
-}
-
-fn addmv__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addmv_", given, 5)?;
-    addmv_(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `addmv.out`.
-pub type AddmvOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `addmv.out`.
-pub static ADDMV_OUT: Operator<AddmvOutFn> = Operator::new(
-    "addmv.out",
-    "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, addmv_out_cpu as AddmvOutFn),
-        Kernel::new(DispatchKey::Meta, addmv_out_meta as AddmvOutFn),
-        observed!(ADDMV_OUT: AddmvOutFn, [self_, mat, vec, out], self_, mat, vec, beta, alpha, out),
-        boxing!(ADDMV_OUT: AddmvOutFn, self_, mat, vec, beta, alpha, out),
-    ],
-    addmv_out_boxed,
-);
-
-/// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
-///
-/// `addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn addmv_out(
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = ADDMV_OUT.select(self_.key_set() | mat.key_set() | vec.key_set() | out.key_set())?;
-    kernel(keys, self_, mat, vec, beta, alpha, out)
-}
-
-fn addmv_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || mat.was_resized() || vec.was_resized() {
-        return addmv_out_cpu(_keys, &self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha, out);
-    }
-    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
-    let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
-    native::linalg::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
-    target.finish(out)
-}
-
-fn addmv_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("addmv.out", &[self_, mat, vec, out])?;
-    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
-    let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
-    target.finish(out)
-}
-
-fn addmv_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addmv.out", given, 6)?;
-    addmv_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `dot`.
-pub type DotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `dot`.
-pub static DOT: Operator<DotFn> = Operator::new(
-    "dot",
-    "dot(Tensor self, Tensor tensor) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, dot_cpu as DotFn),
-        Kernel::new(DispatchKey::Meta, dot_meta as DotFn),
-        observed!(DOT: DotFn, [self_, tensor], self_, tensor),
-        boxing!(DOT: DotFn, self_, tensor),
-    ],
-    dot_boxed,
-);
-
-/// `sum(self * tensor)` of two vectors, a tensor without dimensions.
-///
-/// `dot(Tensor self, Tensor tensor) -> Tensor`
-#[inline]
-pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = DOT.select(self_.key_set() | tensor.key_set())?;
-    kernel(keys, self_, tensor)
-}
-
-fn dot_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || tensor.was_resized() {
-        return dot_cpu(_keys, &self_.snapshot(), &tensor.snapshot());
-    }
-    let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
-    let out = spec.allocate("dot")?;
-    native::linalg::matmul::dot(self_, tensor, &out)?;
-    Ok(out)
-}
-
-fn dot_meta(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    ensure_same_device("dot", &[self_, tensor])?;
-    let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
-    spec.allocate("dot")
-}
-
-fn dot_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dot", given, 2)?;
-    dot(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `dot.out`.
-pub type DotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `dot.out`.
-pub static DOT_OUT: Operator<DotOutFn> = Operator::new(
-    "dot.out",
-    "dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, dot_out_cpu as DotOutFn),
-        Kernel::new(DispatchKey::Meta, dot_out_meta as DotOutFn),
-        observed!(DOT_OUT: DotOutFn, [self_, tensor, out], self_, tensor, out),
-        boxing!(DOT_OUT: DotOutFn, self_, tensor, out),
-    ],
-    dot_out_boxed,
-);
-
-/// `sum(self * tensor)` of two vectors, a tensor without dimensions.
-///
-/// `dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DOT_OUT.select(self_.key_set() | tensor.key_set() | out.key_set())?;
-    kernel(keys, self_, tensor, out)
-}
-
-fn dot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() || tensor.was_resized() {
-        return dot_out_cpu(_keys, &self_.snapshot(), &tensor.snapshot(), out);
-    }
-    let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
-    let target = spec.for_out("dot.out", out, &[self_, tensor])?;
-    native::linalg::matmul::dot(self_, tensor, target.tensor())?;
-    target.finish(out)
-}
-
-fn dot_out_meta(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
-    ensure_same_device("dot.out", &[self_, tensor, out])?;
-    let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
-    let target = spec.for_out("dot.out", out, &[self_, tensor])?;
-    target.finish(out)
-}
-
-fn dot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dot.out", given, 3)?;
-    dot_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `vdot`.
-pub type VdotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `vdot`.
-pub static VDOT: Operator<VdotFn> = Operator::new(
-    "vdot",
-    "vdot(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, vdot_cpu as VdotFn),
-        Kernel::new(DispatchKey::Meta, vdot_meta as VdotFn),
-        observed!(VDOT: VdotFn, [self_, other], self_, other),
-        boxing!(VDOT: VdotFn, self_, other),
-    ],
-    vdot_boxed,
-);
-
-/// `dot`: all dtypes are real.
-///
-/// `vdot(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = VDOT.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn vdot_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || other.was_resized() {
-        return vdot_cpu(_keys, &self_.snapshot(), &other.snapshot());
-    }
-    let spec = native::linalg::matmul::vdot_meta(self_, other)?;
-    let out = spec.allocate("vdot")?;
-    native::linalg::matmul::vdot(self_, other, &out)?;
-    Ok(out)
-}
-
-fn vdot_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    ensure_same_device("vdot", &[self_, other])?;
-    let spec = native::linalg::matmul::vdot_meta(self_, other)?;
-    spec.allocate("vdot")
-}
-
-fn vdot_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("vdot", given, 2)?;
-    vdot(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `vdot.out`.
-pub type VdotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `vdot.out`.
-pub static VDOT_OUT: Operator<VdotOutFn> = Operator::new(
-    "vdot.out",
-    "vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, vdot_out_cpu as VdotOutFn),
-        Kernel::new(DispatchKey::Meta, vdot_out_meta as VdotOutFn),
-        observed!(VDOT_OUT: VdotOutFn, [self_, other, out], self_, other, out),
-        boxing!(VDOT_OUT: VdotOutFn, self_, other, out),
-    ],
-    vdot_out_boxed,
-);
-
-/// `dot`: all dtypes are real.
-///
-/// `vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = VDOT_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn vdot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() || other.was_resized() {
-        return vdot_out_cpu(_keys, &self_.snapshot(), &other.snapshot(), out);
-    }
-    let spec = native::linalg::matmul::vdot_meta(self_, other)?;
-    let target = spec.for_out("vdot.out", out, &[self_, other])?;
-    native::linalg::matmul::vdot(self_, other, target.tensor())?;
-    target.finish(out)
-}
-
-fn vdot_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    ensure_same_device("vdot.out", &[self_, other, out])?;
-    let spec = native::linalg::matmul::vdot_meta(self_, other)?;
-    let target = spec.for_out("vdot.out", out, &[self_, other])?;
-    target.finish(out)
-}
-
-fn vdot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("vdot.out", given, 3)?;
-    vdot_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// `y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`.
+    MM: "mm(Tensor self, Tensor mat2) -> Tensor", mm(self_: &Tensor, mat2: &Tensor) -> Tensor, by [self_, mat2];
+    Cpu => {
+        if self_.was_resized() || mat2.was_resized() {
+            return kernel(&self_.snapshot(), &mat2.snapshot());
+        }
+        let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
+        let out = spec.allocate("mm")?;
+        native::linalg::matmul::mm(self_, mat2, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("mm", &[self_, mat2])?;
+        let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
+        spec.allocate("mm")
+    },
+}
+
+operator! {
+    /// `y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`.
+    MM_OUT: "mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)", mm_out(self_: &Tensor, mat2: &Tensor,
+        out: &Tensor) -> (), by [self_, mat2, out];
+    Cpu => {
+        if self_.was_resized() || mat2.was_resized() {
+            return kernel(&self_.snapshot(), &mat2.snapshot(), out);
+        }
+        let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
+        let target = spec.for_out("mm.out", out, &[self_, mat2])?;
+        native::linalg::matmul::mm(self_, mat2, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("mm.out", &[self_, mat2, out])?;
+        let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
+        let target = spec.for_out("mm.out", out, &[self_, mat2])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`.
+    BMM: "bmm(Tensor self, Tensor mat2) -> Tensor", bmm(self_: &Tensor, mat2: &Tensor) -> Tensor, by [self_, mat2];
+    Cpu => {
+        if self_.was_resized() || mat2.was_resized() {
+            return kernel(&self_.snapshot(), &mat2.snapshot());
+        }
+        let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
+        let out = spec.allocate("bmm")?;
+        native::linalg::matmul::bmm(self_, mat2, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("bmm", &[self_, mat2])?;
+        let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
+        spec.allocate("bmm")
+    },
+}
+
+operator! {
+    /// `y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`.
+    BMM_OUT: "bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)", bmm_out(self_: &Tensor,
+        mat2: &Tensor, out: &Tensor) -> (), by [self_, mat2, out];
+    Cpu => {
+        if self_.was_resized() || mat2.was_resized() {
+            return kernel(&self_.snapshot(), &mat2.snapshot(), out);
+        }
+        let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
+        let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
+        native::linalg::matmul::bmm(self_, mat2, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("bmm.out", &[self_, mat2, out])?;
+        let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
+        let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
+    ADDMM: "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Tensor, by [self_, mat1,
+        mat2];
+    Cpu => {
+        if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
+            return kernel(&self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha);
+        }
+        let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+        let out = spec.allocate("addmm")?;
+        native::linalg::matmul::addmm(self_, mat1, mat2, beta, alpha, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("addmm", &[self_, mat1, mat2])?;
+        let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+        spec.allocate("addmm")
+    },
+}
+
+operator! {
+    /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
+    ADDMM_: "addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> (), by [self_, mat1,
+        mat2];
+    Cpu => {
+        if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
+            return kernel(&self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha);
+        }
+        let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+        let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
+        native::linalg::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
+        target.finish(self_)
+    },
+    Meta => {
+        ensure_same_device("addmm_", &[self_, mat1, mat2])?;
+        let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+        let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
+        target.finish(self_)
+    },
+}
+
+operator! {
+    /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
+    ADDMM_OUT: "addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        addmm_out(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar, out: &Tensor) -> (),
+        by [self_, mat1, mat2, out];
+    Cpu => {
+        if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
+            return kernel(&self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha, out);
+        }
+        let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+        let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
+        native::linalg::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("addmm.out", &[self_, mat1, mat2, out])?;
+        let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+        let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
+    BADDBMM: "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        baddbmm(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Tensor, by [self_,
+        batch1, batch2];
+    Cpu => {
+        if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
+            return kernel(&self_.snapshot(), &batch1.snapshot(), &batch2.snapshot(), beta, alpha);
+        }
+        let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+        let out = spec.allocate("baddbmm")?;
+        native::linalg::matmul::baddbmm(self_, batch1, batch2, beta, alpha, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("baddbmm", &[self_, batch1, batch2])?;
+        let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+        spec.allocate("baddbmm")
+    },
+}
+
+operator! {
+    /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
+    BADDBMM_: "baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> (), by [self_,
+        batch1, batch2];
+    Cpu => {
+        if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
+            return kernel(&self_.snapshot(), &batch1.snapshot(), &batch2.snapshot(), beta, alpha);
+        }
+        let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+        let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
+        native::linalg::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
+        target.finish(self_)
+    },
+    Meta => {
+        ensure_same_device("baddbmm_", &[self_, batch1, batch2])?;
+        let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+        let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
+        target.finish(self_)
+    },
+}
+
+operator! {
+    /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
+    BADDBMM_OUT: "baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        baddbmm_out(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar,
+        out: &Tensor) -> (), by [self_, batch1, batch2, out];
+    Cpu => {
+        if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
+            return kernel(&self_.snapshot(), &batch1.snapshot(), &batch2.snapshot(), beta, alpha, out);
+        }
+        let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+        let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
+        native::linalg::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("baddbmm.out", &[self_, batch1, batch2, out])?;
+        let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+        let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`.
+    MV: "mv(Tensor self, Tensor vec) -> Tensor", mv(self_: &Tensor, vec: &Tensor) -> Tensor, by [self_, vec];
+    Cpu => {
+        if self_.was_resized() || vec.was_resized() {
+            return kernel(&self_.snapshot(), &vec.snapshot());
+        }
+        let spec = native::linalg::matmul::mv_meta(self_, vec)?;
+        let out = spec.allocate("mv")?;
+        native::linalg::matmul::mv(self_, vec, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("mv", &[self_, vec])?;
+        let spec = native::linalg::matmul::mv_meta(self_, vec)?;
+        spec.allocate("mv")
+    },
+}
+
+operator! {
+    /// `y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`.
+    MV_OUT: "mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)", mv_out(self_: &Tensor, vec: &Tensor,
+        out: &Tensor) -> (), by [self_, vec, out];
+    Cpu => {
+        if self_.was_resized() || vec.was_resized() {
+            return kernel(&self_.snapshot(), &vec.snapshot(), out);
+        }
+        let spec = native::linalg::matmul::mv_meta(self_, vec)?;
+        let target = spec.for_out("mv.out", out, &[self_, vec])?;
+        native::linalg::matmul::mv(self_, vec, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("mv.out", &[self_, vec, out])?;
+        let spec = native::linalg::matmul::mv_meta(self_, vec)?;
+        let target = spec.for_out("mv.out", out, &[self_, vec])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
+    ADDMV: "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Tensor, by [self_, mat,
+        vec];
+    Cpu => {
+        if self_.was_resized() || mat.was_resized() || vec.was_resized() {
+            return kernel(&self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha);
+        }
+        let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+        let out = spec.allocate("addmv")?;
+        native::linalg::matmul::addmv(self_, mat, vec, beta, alpha, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("addmv", &[self_, mat, vec])?;
+        let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+        spec.allocate("addmv")
+    },
+}
+
+operator! {
+    /// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
+    ADDMV_: "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> (), by [self_, mat, vec];
+    Cpu => {
+        if self_.was_resized() || mat.was_resized() || vec.was_resized() {
+            return kernel(&self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha);
+        }
+        let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+        let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
+        native::linalg::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
+        target.finish(self_)
+    },
+    Meta => {
+        ensure_same_device("addmv_", &[self_, mat, vec])?;
+        let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+        let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
+        target.finish(self_)
+    },
+}
+
+operator! {
+    /// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
+    ADDMV_OUT: "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        addmv_out(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar, out: &Tensor) -> (),
+        by [self_, mat, vec, out];
+    Cpu => {
+        if self_.was_resized() || mat.was_resized() || vec.was_resized() {
+            return kernel(&self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha, out);
+        }
+        let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+        let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
+        native::linalg::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("addmv.out", &[self_, mat, vec, out])?;
+        let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+        let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `sum(self * tensor)` of two vectors, a tensor without dimensions.
+    DOT: "dot(Tensor self, Tensor tensor) -> Tensor", dot(self_: &Tensor, tensor: &Tensor) -> Tensor, by [self_,
+        tensor];
+    Cpu => {
+        if self_.was_resized() || tensor.was_resized() {
+            return kernel(&self_.snapshot(), &tensor.snapshot());
+        }
+        let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
+        let out = spec.allocate("dot")?;
+        native::linalg::matmul::dot(self_, tensor, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("dot", &[self_, tensor])?;
+        let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
+        spec.allocate("dot")
+    },
+}
+
+operator! {
+    /// `sum(self * tensor)` of two vectors, a tensor without dimensions.
+    DOT_OUT: "dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)", dot_out(self_: &Tensor,
+        tensor: &Tensor, out: &Tensor) -> (), by [self_, tensor, out];
+    Cpu => {
+        if self_.was_resized() || tensor.was_resized() {
+            return kernel(&self_.snapshot(), &tensor.snapshot(), out);
+        }
+        let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
+        let target = spec.for_out("dot.out", out, &[self_, tensor])?;
+        native::linalg::matmul::dot(self_, tensor, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("dot.out", &[self_, tensor, out])?;
+        let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
+        let target = spec.for_out("dot.out", out, &[self_, tensor])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `dot`: all dtypes are real.
+    VDOT: "vdot(Tensor self, Tensor other) -> Tensor", vdot(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
+        other];
+    Cpu => {
+        if self_.was_resized() || other.was_resized() {
+            return kernel(&self_.snapshot(), &other.snapshot());
+        }
+        let spec = native::linalg::matmul::vdot_meta(self_, other)?;
+        let out = spec.allocate("vdot")?;
+        native::linalg::matmul::vdot(self_, other, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("vdot", &[self_, other])?;
+        let spec = native::linalg::matmul::vdot_meta(self_, other)?;
+        spec.allocate("vdot")
+    },
+}
+
+operator! {
+    /// `dot`: all dtypes are real.
+    VDOT_OUT: "vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", vdot_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        if self_.was_resized() || other.was_resized() {
+            return kernel(&self_.snapshot(), &other.snapshot(), out);
+        }
+        let spec = native::linalg::matmul::vdot_meta(self_, other)?;
+        let target = spec.for_out("vdot.out", out, &[self_, other])?;
+        native::linalg::matmul::vdot(self_, other, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("vdot.out", &[self_, other, out])?;
+        let spec = native::linalg::matmul::vdot_meta(self_, other)?;
+        let target = spec.for_out("vdot.out", out, &[self_, other])?;
+        target.finish(out)
+    },
 }

@@ -2,155 +2,40 @@
 
 //! The operators whose kernels are in `native::matrix_power`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `linalg_matrix_power`.
-pub type LinalgMatrixPowerFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `linalg_matrix_power`.
-pub static LINALG_MATRIX_POWER: Operator<LinalgMatrixPowerFn> = Operator::new(
-    "linalg_matrix_power",
-    "linalg_matrix_power(Tensor self, int n) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            linalg_matrix_power_composite as LinalgMatrixPowerFn,
-        ),
-        observed!(LINALG_MATRIX_POWER: LinalgMatrixPowerFn, [self_], self_, n),
-        boxing!(LINALG_MATRIX_POWER: LinalgMatrixPowerFn, self_, n),
-    ],
-    linalg_matrix_power_boxed,
-);
-
-/// `self @ self @ ...`, a square matrix times itself `n` times.
-///
-/// `linalg_matrix_power(Tensor self, int n) -> Tensor`
-#[inline]
-pub fn linalg_matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_MATRIX_POWER.select(self_.key_set())?;
-    kernel(keys, self_, n)
+operator! {
+    /// `self @ self @ ...`, a square matrix times itself `n` times.
+    LINALG_MATRIX_POWER: "linalg_matrix_power(Tensor self, int n) -> Tensor", linalg_matrix_power(self_: &Tensor,
+        n: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::matrix_power::linalg_matrix_power(self_, n),
 }
 
-fn linalg_matrix_power_composite(_keys: DispatchKeySet, self_: &Tensor, n: i64) -> Result<Tensor> {
-    native::linalg::matrix_power::linalg_matrix_power(self_, n)
+operator! {
+    /// `self @ self @ ...`, a square matrix times itself `n` times.
+    LINALG_MATRIX_POWER_OUT: "linalg_matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)",
+        linalg_matrix_power_out(self_: &Tensor, n: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::matrix_power::linalg_matrix_power(self_, n)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn linalg_matrix_power_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_matrix_power", given, 2)?;
-    linalg_matrix_power(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// Another name of `linalg_matrix_power`.
+    MATRIX_POWER: "matrix_power(Tensor self, int n) -> Tensor", matrix_power(self_: &Tensor, n: i64) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::linalg::matrix_power::matrix_power(self_, n),
 }
 
-/// A kernel of `linalg_matrix_power.out`.
-pub type LinalgMatrixPowerOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `linalg_matrix_power.out`.
-pub static LINALG_MATRIX_POWER_OUT: Operator<LinalgMatrixPowerOutFn> = Operator::new(
-    "linalg_matrix_power.out",
-    "linalg_matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            linalg_matrix_power_out_composite as LinalgMatrixPowerOutFn,
-        ),
-        observed!(LINALG_MATRIX_POWER_OUT: LinalgMatrixPowerOutFn, [self_, out], self_, n, out),
-        boxing!(LINALG_MATRIX_POWER_OUT: LinalgMatrixPowerOutFn, self_, n, out),
-    ],
-    linalg_matrix_power_out_boxed,
-);
-
-/// `self @ self @ ...`, a square matrix times itself `n` times.
-///
-/// `linalg_matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linalg_matrix_power_out(self_: &Tensor, n: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LINALG_MATRIX_POWER_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, n, out)
-}
-
-fn linalg_matrix_power_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    n: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::matrix_power::linalg_matrix_power(self_, n)?;
-    copy_to_out(&result, out)
-}
-
-fn linalg_matrix_power_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_matrix_power.out", given, 3)?;
-    linalg_matrix_power_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `matrix_power`.
-pub type MatrixPowerFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `matrix_power`.
-pub static MATRIX_POWER: Operator<MatrixPowerFn> = Operator::new(
-    "matrix_power",
-    "matrix_power(Tensor self, int n) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, matrix_power_composite as MatrixPowerFn),
-        observed!(MATRIX_POWER: MatrixPowerFn, [self_], self_, n),
-        boxing!(MATRIX_POWER: MatrixPowerFn, self_, n),
-    ],
-    matrix_power_boxed,
-);
-
-/// Another name of `linalg_matrix_power`.
-///
-/// `matrix_power(Tensor self, int n) -> Tensor`
-#[inline]
-pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
-    let (keys, kernel) = MATRIX_POWER.select(self_.key_set())?;
-    kernel(keys, self_, n)
-}
-
-fn matrix_power_composite(_keys: DispatchKeySet, self_: &Tensor, n: i64) -> Result<Tensor> {
-    native::linalg::matrix_power::matrix_power(self_, n)
-}
-
-fn matrix_power_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("matrix_power", given, 2)?;
-    matrix_power(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `matrix_power.out`.
-pub type MatrixPowerOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `matrix_power.out`.
-pub static MATRIX_POWER_OUT: Operator<MatrixPowerOutFn> = Operator::new(
-    "matrix_power.out",
-    "matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, matrix_power_out_composite as MatrixPowerOutFn),
-        observed!(MATRIX_POWER_OUT: MatrixPowerOutFn, [self_, out], self_, n, out),
-        boxing!(MATRIX_POWER_OUT: MatrixPowerOutFn, self_, n, out),
-    ],
-    matrix_power_out_boxed,
-);
-
-/// Another name of `linalg_matrix_power`.
-///
-/// `matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn matrix_power_out(self_: &Tensor, n: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MATRIX_POWER_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, n, out)
-}
-
-fn matrix_power_out_composite(_keys: DispatchKeySet, self_: &Tensor, n: i64, out: &Tensor) -> Result<()> {
-    let result = native::linalg::matrix_power::matrix_power(self_, n)?;
-    copy_to_out(&result, out)
-}
-
-fn matrix_power_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("matrix_power.out", given, 3)?;
-    matrix_power_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// Another name of `linalg_matrix_power`.
+    MATRIX_POWER_OUT: "matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)",
+        matrix_power_out(self_: &Tensor, n: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::matrix_power::matrix_power(self_, n)?;
+        copy_to_out(&result, out)
+    },
 }

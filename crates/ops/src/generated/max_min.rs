@@ -2,1118 +2,417 @@
 
 //! The operators whose kernels are in `native::max_min`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `max`.
-pub type MaxFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `max`.
-pub static MAX: Operator<MaxFn> = Operator::new(
-    "max",
-    "max(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_cpu as MaxFn),
-        Kernel::new(DispatchKey::Meta, max_meta as MaxFn),
-        observed!(MAX: MaxFn, [self_], self_),
-        boxing!(MAX: MaxFn, self_),
-    ],
-    max_boxed,
-);
-
-/// `max(self)`, the maximum of all elements; NaN if an element is NaN.
-///
-/// `max(Tensor self) -> Tensor`
-#[inline]
-pub fn max(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MAX.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn max_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() {
-        return max_cpu(_keys, &self_.snapshot());
-    }
-    let spec = native::reduce::max_min::max_meta(self_)?;
-    let out = spec.allocate("max")?;
-    native::reduce::max_min::max(self_, &out)?;
-    Ok(out)
-}
-
-fn max_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let spec = native::reduce::max_min::max_meta(self_)?;
-    spec.allocate("max")
-}
-
-fn max_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max", given, 1)?;
-    max(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `max.unary_out`.
-pub type MaxUnaryOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `max.unary_out`.
-pub static MAX_UNARY_OUT: Operator<MaxUnaryOutFn> = Operator::new(
-    "max.unary_out",
-    "max.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_unary_out_cpu as MaxUnaryOutFn),
-        Kernel::new(DispatchKey::Meta, max_unary_out_meta as MaxUnaryOutFn),
-        observed!(MAX_UNARY_OUT: MaxUnaryOutFn, [self_, out], self_, out),
-        boxing!(MAX_UNARY_OUT: MaxUnaryOutFn, self_, out),
-    ],
-    max_unary_out_boxed,
-);
-
-/// `max(self)`, the maximum of all elements; NaN if an element is NaN.
-///
-/// `max.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn max_unary_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MAX_UNARY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn max_unary_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return max_unary_out_cpu(_keys, &self_.snapshot(), out);
-    }
-    let spec = native::reduce::max_min::max_meta(self_)?;
-    let target = spec.for_out("max.unary_out", out, &[self_])?;
-    native::reduce::max_min::max(self_, target.tensor())?;
-    target.finish(out)
-}
-
-fn max_unary_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    ensure_same_device("max.unary_out", &[self_, out])?;
-    let spec = native::reduce::max_min::max_meta(self_)?;
-    let target = spec.for_out("max.unary_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn max_unary_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max.unary_out", given, 2)?;
-    max_unary_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `max.dim`.
-pub type MaxDimFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `max.dim`.
-pub static MAX_DIM: Operator<MaxDimFn> = Operator::new(
-    "max.dim",
-    "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_dim_cpu as MaxDimFn),
-        Kernel::new(DispatchKey::Meta, max_dim_meta as MaxDimFn),
-        observed!(MAX_DIM: MaxDimFn, [self_], self_, dim, keepdim),
-        boxing!(MAX_DIM: MaxDimFn, self_, dim, keepdim),
-    ],
-    max_dim_boxed,
-);
-
-/// The maximum along a dimension and the index of the first element that equals it; NaN counts as the maximum.
-///
-/// `max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn max_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = MAX_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn max_dim_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return max_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let (spec0, spec1) = native::reduce::max_min::max_dim_meta(self_, dim, keepdim)?;
-    let out0 = spec0.allocate("max.dim")?;
-    let out1 = spec1.allocate("max.dim")?;
-    native::reduce::max_min::max_dim(self_, dim, keepdim, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn max_dim_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::reduce::max_min::max_dim_meta(self_, dim, keepdim)?;
-    Ok((spec0.allocate("max.dim")?, spec1.allocate("max.dim")?))
-}
-
-fn max_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max.dim", given, 3)?;
-    max_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `max.dim_max`.
-pub type MaxDimMaxFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `max.dim_max`.
-pub static MAX_DIM_MAX: Operator<MaxDimMaxFn> = Operator::new(
-    "max.dim_max",
-    "max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_dim_max_cpu as MaxDimMaxFn),
-        Kernel::new(DispatchKey::Meta, max_dim_max_meta as MaxDimMaxFn),
-        observed!(MAX_DIM_MAX: MaxDimMaxFn, [self_, values, indices], self_, dim, keepdim, values, indices),
-        boxing!(MAX_DIM_MAX: MaxDimMaxFn, self_, dim, keepdim, values, indices),
-    ],
-    max_dim_max_boxed,
-);
-
-/// The maximum along a dimension and the index of the first element that equals it; NaN counts as the maximum.
-///
-/// `max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn max_dim_max(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-    let (keys, kernel) = MAX_DIM_MAX.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, dim, keepdim, values, indices)
-}
-
-fn max_dim_max_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return max_dim_max_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
-    }
-    let (spec0, spec1) = native::reduce::max_min::max_dim_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("max.dim_max", values, &[self_])?;
-    let target1 = spec1.for_out("max.dim_max", indices, &[self_])?;
-    native::reduce::max_min::max_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn max_dim_max_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("max.dim_max", &[self_, values, indices])?;
-    let (spec0, spec1) = native::reduce::max_min::max_dim_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("max.dim_max", values, &[self_])?;
-    let target1 = spec1.for_out("max.dim_max", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn max_dim_max_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max.dim_max", given, 5)?;
-    max_dim_max(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max.other`.
-pub type MaxOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `max.other`.
-pub static MAX_OTHER: Operator<MaxOtherFn> = Operator::new(
-    "max.other",
-    "max.other(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_other_composite as MaxOtherFn),
-        observed!(MAX_OTHER: MaxOtherFn, [self_, other], self_, other),
-        boxing!(MAX_OTHER: MaxOtherFn, self_, other),
-    ],
-    max_other_boxed,
-);
-
-/// Another name of `maximum`.
-///
-/// `max.other(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MAX_OTHER.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn max_other_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::reduce::max_min::max_other(self_, other)
-}
-
-fn max_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max.other", given, 2)?;
-    max_other(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `max.out`.
-pub type MaxOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `max.out`.
-pub static MAX_OUT: Operator<MaxOutFn> = Operator::new(
-    "max.out",
-    "max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_out_composite as MaxOutFn),
-        observed!(MAX_OUT: MaxOutFn, [self_, other, out], self_, other, out),
-        boxing!(MAX_OUT: MaxOutFn, self_, other, out),
-    ],
-    max_out_boxed,
-);
-
-/// Another name of `maximum`.
-///
-/// `max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn max_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MAX_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn max_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::reduce::max_min::max_other(self_, other)?;
-    convert_to_out(&result, out)
-}
-
-fn max_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max.out", given, 3)?;
-    max_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `amax`.
-pub type AmaxFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
-
-/// The operator `amax`.
-pub static AMAX: Operator<AmaxFn> = Operator::new(
-    "amax",
-    "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, amax_cpu as AmaxFn),
-        Kernel::new(DispatchKey::Meta, amax_meta as AmaxFn),
-        observed!(AMAX: AmaxFn, [self_], self_, dim, keepdim),
-        boxing!(AMAX: AmaxFn, self_, dim, keepdim),
-    ],
-    amax_boxed,
-);
-
-/// The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
-///
-/// `amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor`
-#[inline]
-pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = AMAX.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn amax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return amax_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let spec = native::reduce::max_min::amax_meta(self_, dim, keepdim)?;
-    let out = spec.allocate("amax")?;
-    native::reduce::max_min::amax(self_, dim, keepdim, &out)?;
-    Ok(out)
-}
-
-fn amax_meta(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let spec = native::reduce::max_min::amax_meta(self_, dim, keepdim)?;
-    spec.allocate("amax")
-}
-
-fn amax_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("amax", given, 3)?;
-    amax(arguments.tensor()?, arguments.ints()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `amax.out`.
-pub type AmaxOutFn = fn(DispatchKeySet, &Tensor, &[i64], bool, &Tensor) -> Result<()>;
-
-/// The operator `amax.out`.
-pub static AMAX_OUT: Operator<AmaxOutFn> = Operator::new(
-    "amax.out",
-    "amax.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, amax_out_cpu as AmaxOutFn),
-        Kernel::new(DispatchKey::Meta, amax_out_meta as AmaxOutFn),
-        observed!(AMAX_OUT: AmaxOutFn, [self_, out], self_, dim, keepdim, out),
-        boxing!(AMAX_OUT: AmaxOutFn, self_, dim, keepdim, out),
-    ],
-    amax_out_boxed,
-);
-
-/// The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
-///
-/// `amax.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = AMAX_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, out)
-}
-
-fn amax_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: &[i64],
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return amax_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
-    }
-    let spec = native::reduce::max_min::amax_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("amax.out", out, &[self_])?;
-    native::reduce::max_min::amax(self_, dim, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn amax_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: &[i64],
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("amax.out", &[self_, out])?;
-    let spec = native::reduce::max_min::amax_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("amax.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn amax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("amax.out", given, 4)?;
-    amax_out(arguments.tensor()?, arguments.ints()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `argmax`.
-pub type ArgmaxFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool) -> Result<Tensor>;
-
-/// The operator `argmax`.
-pub static ARGMAX: Operator<ArgmaxFn> = Operator::new(
-    "argmax",
-    "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, argmax_cpu as ArgmaxFn),
-        Kernel::new(DispatchKey::Meta, argmax_meta as ArgmaxFn),
-        observed!(ARGMAX: ArgmaxFn, [self_], self_, dim, keepdim),
-        boxing!(ARGMAX: ArgmaxFn, self_, dim, keepdim),
-    ],
-    argmax_boxed,
-);
-
-/// The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
-///
-/// `argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = ARGMAX.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn argmax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return argmax_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let spec = native::reduce::max_min::argmax_meta(self_, dim, keepdim)?;
-    let out = spec.allocate("argmax")?;
-    native::reduce::max_min::argmax(self_, dim, keepdim, &out)?;
-    Ok(out)
-}
-
-fn argmax_meta(_keys: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let spec = native::reduce::max_min::argmax_meta(self_, dim, keepdim)?;
-    spec.allocate("argmax")
-}
-
-fn argmax_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("argmax", given, 3)?;
-    argmax(arguments.tensor()?, arguments.optional_int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `argmax.out`.
-pub type ArgmaxOutFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool, &Tensor) -> Result<()>;
-
-/// The operator `argmax.out`.
-pub static ARGMAX_OUT: Operator<ArgmaxOutFn> = Operator::new(
-    "argmax.out",
-    "argmax.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, argmax_out_cpu as ArgmaxOutFn),
-        Kernel::new(DispatchKey::Meta, argmax_out_meta as ArgmaxOutFn),
-        observed!(ARGMAX_OUT: ArgmaxOutFn, [self_, out], self_, dim, keepdim, out),
-        boxing!(ARGMAX_OUT: ArgmaxOutFn, self_, dim, keepdim, out),
-    ],
-    argmax_out_boxed,
-);
-
-/// The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
-///
-/// `argmax.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ARGMAX_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, out)
-}
-
-fn argmax_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return argmax_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
-    }
-    let spec = native::reduce::max_min::argmax_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("argmax.out", out, &[self_])?;
-    native::reduce::max_min::argmax(self_, dim, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn argmax_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("argmax.out", &[self_, out])?;
-    let spec = native::reduce::max_min::argmax_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("argmax.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn argmax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("argmax.out", given, 4)?;
-    argmax_out(arguments.tensor()?, arguments.optional_int()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `min`.
-pub type MinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `min`.
-pub static MIN: Operator<MinFn> = Operator::new(
-    "min",
-    "min(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, min_cpu as MinFn),
-        Kernel::new(DispatchKey::Meta, min_meta as MinFn),
-        observed!(MIN: MinFn, [self_], self_),
-        boxing!(MIN: MinFn, self_),
-    ],
-    min_boxed,
-);
-
-/// `min(self)`, the minimum of all elements; NaN if an element is NaN.
-///
-/// `min(Tensor self) -> Tensor`
-#[inline]
-pub fn min(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MIN.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn min_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() {
-        return min_cpu(_keys, &self_.snapshot());
-    }
-    let spec = native::reduce::max_min::min_meta(self_)?;
-    let out = spec.allocate("min")?;
-    native::reduce::max_min::min(self_, &out)?;
-    Ok(out)
-}
-
-fn min_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let spec = native::reduce::max_min::min_meta(self_)?;
-    spec.allocate("min")
-}
-
-fn min_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("min", given, 1)?;
-    min(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `min.unary_out`.
-pub type MinUnaryOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `min.unary_out`.
-pub static MIN_UNARY_OUT: Operator<MinUnaryOutFn> = Operator::new(
-    "min.unary_out",
-    "min.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, min_unary_out_cpu as MinUnaryOutFn),
-        Kernel::new(DispatchKey::Meta, min_unary_out_meta as MinUnaryOutFn),
-        observed!(MIN_UNARY_OUT: MinUnaryOutFn, [self_, out], self_, out),
-        boxing!(MIN_UNARY_OUT: MinUnaryOutFn, self_, out),
-    ],
-    min_unary_out_boxed,
-);
-
-/// `min(self)`, the minimum of all elements; NaN if an element is NaN.
-///
-/// `min.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn min_unary_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MIN_UNARY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn min_unary_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return min_unary_out_cpu(_keys, &self_.snapshot(), out);
-    }
-    let spec = native::reduce::max_min::min_meta(self_)?;
-    let target = spec.for_out("min.unary_out", out, &[self_])?;
-    native::reduce::max_min::min(self_, target.tensor())?;
-    target.finish(out)
-}
-
-fn min_unary_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    ensure_same_device("min.unary_out", &[self_, out])?;
-    let spec = native::reduce::max_min::min_meta(self_)?;
-    let target = spec.for_out("min.unary_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn min_unary_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("min.unary_out", given, 2)?;
-    min_unary_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `min.dim`.
-pub type MinDimFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `min.dim`.
-pub static MIN_DIM: Operator<MinDimFn> = Operator::new(
-    "min.dim",
-    "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, min_dim_cpu as MinDimFn),
-        Kernel::new(DispatchKey::Meta, min_dim_meta as MinDimFn),
-        observed!(MIN_DIM: MinDimFn, [self_], self_, dim, keepdim),
-        boxing!(MIN_DIM: MinDimFn, self_, dim, keepdim),
-    ],
-    min_dim_boxed,
-);
-
-/// The minimum along a dimension and the index of the first element that equals it; NaN counts as the minimum.
-///
-/// `min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = MIN_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn min_dim_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return min_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let (spec0, spec1) = native::reduce::max_min::min_dim_meta(self_, dim, keepdim)?;
-    let out0 = spec0.allocate("min.dim")?;
-    let out1 = spec1.allocate("min.dim")?;
-    native::reduce::max_min::min_dim(self_, dim, keepdim, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn min_dim_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::reduce::max_min::min_dim_meta(self_, dim, keepdim)?;
-    Ok((spec0.allocate("min.dim")?, spec1.allocate("min.dim")?))
-}
-
-fn min_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("min.dim", given, 3)?;
-    min_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `min.dim_min`.
-pub type MinDimMinFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `min.dim_min`.
-pub static MIN_DIM_MIN: Operator<MinDimMinFn> = Operator::new(
-    "min.dim_min",
-    "min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, min_dim_min_cpu as MinDimMinFn),
-        Kernel::new(DispatchKey::Meta, min_dim_min_meta as MinDimMinFn),
-        observed!(MIN_DIM_MIN: MinDimMinFn, [self_, values, indices], self_, dim, keepdim, values, indices),
-        boxing!(MIN_DIM_MIN: MinDimMinFn, self_, dim, keepdim, values, indices),
-    ],
-    min_dim_min_boxed,
-);
-
-/// The minimum along a dimension and the index of the first element that equals it; NaN counts as the minimum.
-///
-/// `min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn min_dim_min(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-    let (keys, kernel) = MIN_DIM_MIN.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, dim, keepdim, values, indices)
-}
-
-fn min_dim_min_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return min_dim_min_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
-    }
-    let (spec0, spec1) = native::reduce::max_min::min_dim_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("min.dim_min", values, &[self_])?;
-    let target1 = spec1.for_out("min.dim_min", indices, &[self_])?;
-    native::reduce::max_min::min_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn min_dim_min_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("min.dim_min", &[self_, values, indices])?;
-    let (spec0, spec1) = native::reduce::max_min::min_dim_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("min.dim_min", values, &[self_])?;
-    let target1 = spec1.for_out("min.dim_min", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn min_dim_min_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("min.dim_min", given, 5)?;
-    min_dim_min(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `min.other`.
-pub type MinOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `min.other`.
-pub static MIN_OTHER: Operator<MinOtherFn> = Operator::new(
-    "min.other",
-    "min.other(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, min_other_composite as MinOtherFn),
-        observed!(MIN_OTHER: MinOtherFn, [self_, other], self_, other),
-        boxing!(MIN_OTHER: MinOtherFn, self_, other),
-    ],
-    min_other_boxed,
-);
-
-/// Another name of `minimum`.
-///
-/// `min.other(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MIN_OTHER.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn min_other_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::reduce::max_min::min_other(self_, other)
-}
-
-fn min_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("min.other", given, 2)?;
-    min_other(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `min.out`.
-pub type MinOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `min.out`.
-pub static MIN_OUT: Operator<MinOutFn> = Operator::new(
-    "min.out",
-    "min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, min_out_composite as MinOutFn),
-        observed!(MIN_OUT: MinOutFn, [self_, other, out], self_, other, out),
-        boxing!(MIN_OUT: MinOutFn, self_, other, out),
-    ],
-    min_out_boxed,
-);
-
-/// Another name of `minimum`.
-///
-/// `min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn min_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MIN_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn min_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::reduce::max_min::min_other(self_, other)?;
-    convert_to_out(&result, out)
-}
-
-fn min_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("min.out", given, 3)?;
-    min_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `amin`.
-pub type AminFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
-
-/// The operator `amin`.
-pub static AMIN: Operator<AminFn> = Operator::new(
-    "amin",
-    "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, amin_cpu as AminFn),
-        Kernel::new(DispatchKey::Meta, amin_meta as AminFn),
-        observed!(AMIN: AminFn, [self_], self_, dim, keepdim),
-        boxing!(AMIN: AminFn, self_, dim, keepdim),
-    ],
-    amin_boxed,
-);
-
-/// The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
-///
-/// `amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor`
-#[inline]
-pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = AMIN.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn amin_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return amin_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let spec = native::reduce::max_min::amin_meta(self_, dim, keepdim)?;
-    let out = spec.allocate("amin")?;
-    native::reduce::max_min::amin(self_, dim, keepdim, &out)?;
-    Ok(out)
-}
-
-fn amin_meta(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let spec = native::reduce::max_min::amin_meta(self_, dim, keepdim)?;
-    spec.allocate("amin")
-}
-
-fn amin_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("amin", given, 3)?;
-    amin(arguments.tensor()?, arguments.ints()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `amin.out`.
-pub type AminOutFn = fn(DispatchKeySet, &Tensor, &[i64], bool, &Tensor) -> Result<()>;
-
-/// The operator `amin.out`.
-pub static AMIN_OUT: Operator<AminOutFn> = Operator::new(
-    "amin.out",
-    "amin.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, amin_out_cpu as AminOutFn),
-        Kernel::new(DispatchKey::Meta, amin_out_meta as AminOutFn),
-        observed!(AMIN_OUT: AminOutFn, [self_, out], self_, dim, keepdim, out),
-        boxing!(AMIN_OUT: AminOutFn, self_, dim, keepdim, out),
-    ],
-    amin_out_boxed,
-);
-
-/// The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
-///
-/// `amin.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = AMIN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, out)
-}
-
-fn amin_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: &[i64],
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return amin_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
-    }
-    let spec = native::reduce::max_min::amin_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("amin.out", out, &[self_])?;
-    native::reduce::max_min::amin(self_, dim, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn amin_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: &[i64],
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("amin.out", &[self_, out])?;
-    let spec = native::reduce::max_min::amin_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("amin.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn amin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("amin.out", given, 4)?;
-    amin_out(arguments.tensor()?, arguments.ints()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `argmin`.
-pub type ArgminFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool) -> Result<Tensor>;
-
-/// The operator `argmin`.
-pub static ARGMIN: Operator<ArgminFn> = Operator::new(
-    "argmin",
-    "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, argmin_cpu as ArgminFn),
-        Kernel::new(DispatchKey::Meta, argmin_meta as ArgminFn),
-        observed!(ARGMIN: ArgminFn, [self_], self_, dim, keepdim),
-        boxing!(ARGMIN: ArgminFn, self_, dim, keepdim),
-    ],
-    argmin_boxed,
-);
-
-/// The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
-///
-/// `argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = ARGMIN.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn argmin_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return argmin_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let spec = native::reduce::max_min::argmin_meta(self_, dim, keepdim)?;
-    let out = spec.allocate("argmin")?;
-    native::reduce::max_min::argmin(self_, dim, keepdim, &out)?;
-    Ok(out)
-}
-
-fn argmin_meta(_keys: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let spec = native::reduce::max_min::argmin_meta(self_, dim, keepdim)?;
-    spec.allocate("argmin")
-}
-
-fn argmin_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("argmin", given, 3)?;
-    argmin(arguments.tensor()?, arguments.optional_int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `argmin.out`.
-pub type ArgminOutFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool, &Tensor) -> Result<()>;
-
-/// The operator `argmin.out`.
-pub static ARGMIN_OUT: Operator<ArgminOutFn> = Operator::new(
-    "argmin.out",
-    "argmin.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, argmin_out_cpu as ArgminOutFn),
-        Kernel::new(DispatchKey::Meta, argmin_out_meta as ArgminOutFn),
-        observed!(ARGMIN_OUT: ArgminOutFn, [self_, out], self_, dim, keepdim, out),
-        boxing!(ARGMIN_OUT: ArgminOutFn, self_, dim, keepdim, out),
-    ],
-    argmin_out_boxed,
-);
-
-/// The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
-///
-/// `argmin.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ARGMIN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, out)
-}
-
-fn argmin_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return argmin_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
-    }
-    let spec = native::reduce::max_min::argmin_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("argmin.out", out, &[self_])?;
-    native::reduce::max_min::argmin(self_, dim, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn argmin_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("argmin.out", &[self_, out])?;
-    let spec = native::reduce::max_min::argmin_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("argmin.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn argmin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("argmin.out", given, 4)?;
-    argmin_out(arguments.tensor()?, arguments.optional_int()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `aminmax`.
-pub type AminmaxFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `aminmax`.
-pub static AMINMAX: Operator<AminmaxFn> = Operator::new(
-    "aminmax",
-    "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
-    &[
-        Kernel::new(DispatchKey::Cpu, aminmax_cpu as AminmaxFn),
-        Kernel::new(DispatchKey::Meta, aminmax_meta as AminmaxFn),
-        observed!(AMINMAX: AminmaxFn, [self_], self_, dim, keepdim),
-        boxing!(AMINMAX: AminmaxFn, self_, dim, keepdim),
-    ],
-    aminmax_boxed,
-);
-
-/// The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN.
-///
-/// `aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)`
-#[inline]
-pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = AMINMAX.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn aminmax_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return aminmax_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let (spec0, spec1) = native::reduce::max_min::aminmax_meta(self_, dim, keepdim)?;
-    let out0 = spec0.allocate("aminmax")?;
-    let out1 = spec1.allocate("aminmax")?;
-    native::reduce::max_min::aminmax(self_, dim, keepdim, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn aminmax_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::reduce::max_min::aminmax_meta(self_, dim, keepdim)?;
-    Ok((spec0.allocate("aminmax")?, spec1.allocate("aminmax")?))
-}
-
-fn aminmax_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("aminmax", given, 3)?;
-    aminmax(arguments.tensor()?, arguments.optional_int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `aminmax.out`.
-pub type AminmaxOutFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `aminmax.out`.
-pub static AMINMAX_OUT: Operator<AminmaxOutFn> = Operator::new(
-    "aminmax.out",
-    "aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)",
-    &[
-        Kernel::new(DispatchKey::Cpu, aminmax_out_cpu as AminmaxOutFn),
-        Kernel::new(DispatchKey::Meta, aminmax_out_meta as AminmaxOutFn),
-        observed!(AMINMAX_OUT: AminmaxOutFn, [self_, min, max], self_, dim, keepdim, min, max),
-        boxing!(AMINMAX_OUT: AminmaxOutFn, self_, dim, keepdim, min, max),
-    ],
-    aminmax_out_boxed,
-);
-
-/// The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN.
-///
-/// `aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)`
-#[inline]
-pub fn aminmax_out(
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    min: &Tensor,
-    max: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = AMINMAX_OUT.select(self_.key_set() | min.key_set() | max.key_set())?;
-    kernel(keys, self_, dim, keepdim, min, max)
-}
-
-fn aminmax_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    min: &Tensor,
-    max: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return aminmax_out_cpu(_keys, &self_.snapshot(), dim, keepdim, min, max);
-    }
-    let (spec0, spec1) = native::reduce::max_min::aminmax_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("aminmax.out", min, &[self_])?;
-    let target1 = spec1.for_out("aminmax.out", max, &[self_])?;
-    native::reduce::max_min::aminmax(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
-    target0.finish(min)?;
-    target1.finish(max)
-}
-
-fn aminmax_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    min: &Tensor,
-    max: &Tensor,
-) -> Result<()> {
-    ensure_same_device("aminmax.out", &[self_, min, max])?;
-    let (spec0, spec1) = native::reduce::max_min::aminmax_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("aminmax.out", min, &[self_])?;
-    let target1 = spec1.for_out("aminmax.out", max, &[self_])?;
-    target0.finish(min)?;
-    target1.finish(max)
-}
-
-fn aminmax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("aminmax.out", given, 5)?;
-    aminmax_out(
-        arguments.tensor()?,
-        arguments.optional_int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `max(self)`, the maximum of all elements; NaN if an element is NaN.
+    MAX: "max(Tensor self) -> Tensor", max(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        let spec = native::reduce::max_min::max_meta(self_)?;
+        let out = spec.allocate("max")?;
+        native::reduce::max_min::max(self_, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::max_min::max_meta(self_)?;
+        spec.allocate("max")
+    },
+}
+
+operator! {
+    /// `max(self)`, the maximum of all elements; NaN if an element is NaN.
+    MAX_UNARY_OUT: "max.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", max_unary_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let spec = native::reduce::max_min::max_meta(self_)?;
+        let target = spec.for_out("max.unary_out", out, &[self_])?;
+        native::reduce::max_min::max(self_, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("max.unary_out", &[self_, out])?;
+        let spec = native::reduce::max_min::max_meta(self_)?;
+        let target = spec.for_out("max.unary_out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The maximum along a dimension and the index of the first element that equals it; NaN counts as the maximum.
+    MAX_DIM: "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+        max_dim(self_: &Tensor, dim: i64, keepdim: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let (spec0, spec1) = native::reduce::max_min::max_dim_meta(self_, dim, keepdim)?;
+        let out0 = spec0.allocate("max.dim")?;
+        let out1 = spec1.allocate("max.dim")?;
+        native::reduce::max_min::max_dim(self_, dim, keepdim, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::reduce::max_min::max_dim_meta(self_, dim, keepdim)?;
+        Ok((spec0.allocate("max.dim")?, spec1.allocate("max.dim")?))
+    },
+}
+
+operator! {
+    /// The maximum along a dimension and the index of the first element that equals it; NaN counts as the maximum.
+    MAX_DIM_MAX: "max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        max_dim_max(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> (), by [self_,
+        values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, values, indices);
+        }
+        let (spec0, spec1) = native::reduce::max_min::max_dim_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("max.dim_max", values, &[self_])?;
+        let target1 = spec1.for_out("max.dim_max", indices, &[self_])?;
+        native::reduce::max_min::max_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("max.dim_max", &[self_, values, indices])?;
+        let (spec0, spec1) = native::reduce::max_min::max_dim_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("max.dim_max", values, &[self_])?;
+        let target1 = spec1.for_out("max.dim_max", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+}
+
+operator! {
+    /// Another name of `maximum`.
+    MAX_OTHER: "max.other(Tensor self, Tensor other) -> Tensor", max_other(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    CompositeImplicitAutograd => native::reduce::max_min::max_other(self_, other),
+}
+
+operator! {
+    /// Another name of `maximum`.
+    MAX_OUT: "max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", max_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::max_min::max_other(self_, other)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
+    AMAX: "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", amax(self_: &Tensor, dim: &[i64],
+        keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let spec = native::reduce::max_min::amax_meta(self_, dim, keepdim)?;
+        let out = spec.allocate("amax")?;
+        native::reduce::max_min::amax(self_, dim, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::max_min::amax_meta(self_, dim, keepdim)?;
+        spec.allocate("amax")
+    },
+}
+
+operator! {
+    /// The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
+    AMAX_OUT: "amax.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let spec = native::reduce::max_min::amax_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("amax.out", out, &[self_])?;
+        native::reduce::max_min::amax(self_, dim, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("amax.out", &[self_, out])?;
+        let spec = native::reduce::max_min::amax_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("amax.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
+    ARGMAX: "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", argmax(self_: &Tensor,
+        dim: Option<i64>, keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let spec = native::reduce::max_min::argmax_meta(self_, dim, keepdim)?;
+        let out = spec.allocate("argmax")?;
+        native::reduce::max_min::argmax(self_, dim, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::max_min::argmax_meta(self_, dim, keepdim)?;
+        spec.allocate("argmax")
+    },
+}
+
+operator! {
+    /// The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
+    ARGMAX_OUT: "argmax.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let spec = native::reduce::max_min::argmax_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("argmax.out", out, &[self_])?;
+        native::reduce::max_min::argmax(self_, dim, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("argmax.out", &[self_, out])?;
+        let spec = native::reduce::max_min::argmax_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("argmax.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `min(self)`, the minimum of all elements; NaN if an element is NaN.
+    MIN: "min(Tensor self) -> Tensor", min(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        let spec = native::reduce::max_min::min_meta(self_)?;
+        let out = spec.allocate("min")?;
+        native::reduce::max_min::min(self_, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::max_min::min_meta(self_)?;
+        spec.allocate("min")
+    },
+}
+
+operator! {
+    /// `min(self)`, the minimum of all elements; NaN if an element is NaN.
+    MIN_UNARY_OUT: "min.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", min_unary_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let spec = native::reduce::max_min::min_meta(self_)?;
+        let target = spec.for_out("min.unary_out", out, &[self_])?;
+        native::reduce::max_min::min(self_, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("min.unary_out", &[self_, out])?;
+        let spec = native::reduce::max_min::min_meta(self_)?;
+        let target = spec.for_out("min.unary_out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The minimum along a dimension and the index of the first element that equals it; NaN counts as the minimum.
+    MIN_DIM: "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+        min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let (spec0, spec1) = native::reduce::max_min::min_dim_meta(self_, dim, keepdim)?;
+        let out0 = spec0.allocate("min.dim")?;
+        let out1 = spec1.allocate("min.dim")?;
+        native::reduce::max_min::min_dim(self_, dim, keepdim, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::reduce::max_min::min_dim_meta(self_, dim, keepdim)?;
+        Ok((spec0.allocate("min.dim")?, spec1.allocate("min.dim")?))
+    },
+}
+
+operator! {
+    /// The minimum along a dimension and the index of the first element that equals it; NaN counts as the minimum.
+    MIN_DIM_MIN: "min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        min_dim_min(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> (), by [self_,
+        values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, values, indices);
+        }
+        let (spec0, spec1) = native::reduce::max_min::min_dim_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("min.dim_min", values, &[self_])?;
+        let target1 = spec1.for_out("min.dim_min", indices, &[self_])?;
+        native::reduce::max_min::min_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("min.dim_min", &[self_, values, indices])?;
+        let (spec0, spec1) = native::reduce::max_min::min_dim_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("min.dim_min", values, &[self_])?;
+        let target1 = spec1.for_out("min.dim_min", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+}
+
+operator! {
+    /// Another name of `minimum`.
+    MIN_OTHER: "min.other(Tensor self, Tensor other) -> Tensor", min_other(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    CompositeImplicitAutograd => native::reduce::max_min::min_other(self_, other),
+}
+
+operator! {
+    /// Another name of `minimum`.
+    MIN_OUT: "min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", min_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::max_min::min_other(self_, other)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
+    AMIN: "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", amin(self_: &Tensor, dim: &[i64],
+        keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let spec = native::reduce::max_min::amin_meta(self_, dim, keepdim)?;
+        let out = spec.allocate("amin")?;
+        native::reduce::max_min::amin(self_, dim, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::max_min::amin_meta(self_, dim, keepdim)?;
+        spec.allocate("amin")
+    },
+}
+
+operator! {
+    /// The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
+    AMIN_OUT: "amin.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let spec = native::reduce::max_min::amin_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("amin.out", out, &[self_])?;
+        native::reduce::max_min::amin(self_, dim, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("amin.out", &[self_, out])?;
+        let spec = native::reduce::max_min::amin_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("amin.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
+    ARGMIN: "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", argmin(self_: &Tensor,
+        dim: Option<i64>, keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let spec = native::reduce::max_min::argmin_meta(self_, dim, keepdim)?;
+        let out = spec.allocate("argmin")?;
+        native::reduce::max_min::argmin(self_, dim, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::max_min::argmin_meta(self_, dim, keepdim)?;
+        spec.allocate("argmin")
+    },
+}
+
+operator! {
+    /// The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
+    ARGMIN_OUT: "argmin.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let spec = native::reduce::max_min::argmin_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("argmin.out", out, &[self_])?;
+        native::reduce::max_min::argmin(self_, dim, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("argmin.out", &[self_, out])?;
+        let spec = native::reduce::max_min::argmin_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("argmin.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN.
+    AMINMAX: "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+        aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let (spec0, spec1) = native::reduce::max_min::aminmax_meta(self_, dim, keepdim)?;
+        let out0 = spec0.allocate("aminmax")?;
+        let out1 = spec1.allocate("aminmax")?;
+        native::reduce::max_min::aminmax(self_, dim, keepdim, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::reduce::max_min::aminmax_meta(self_, dim, keepdim)?;
+        Ok((spec0.allocate("aminmax")?, spec1.allocate("aminmax")?))
+    },
+}
+
+operator! {
+    /// The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN.
+    AMINMAX_OUT: "aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)",
+        aminmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, min: &Tensor, max: &Tensor) -> (), by [self_,
+        min, max];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, min, max);
+        }
+        let (spec0, spec1) = native::reduce::max_min::aminmax_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("aminmax.out", min, &[self_])?;
+        let target1 = spec1.for_out("aminmax.out", max, &[self_])?;
+        native::reduce::max_min::aminmax(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+        target0.finish(min)?;
+        target1.finish(max)
+    },
+    Meta => {
+        ensure_same_device("aminmax.out", &[self_, min, max])?;
+        let (spec0, spec1) = native::reduce::max_min::aminmax_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("aminmax.out", min, &[self_])?;
+        let target1 = spec1.for_out("aminmax.out", max, &[self_])?;
+        target0.finish(min)?;
+        target1.finish(max)
+    },
 }

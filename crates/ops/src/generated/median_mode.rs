@@ -2,688 +2,265 @@
 
 //! The operators whose kernels are in `native::median_mode`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `kthvalue`.
-pub type KthvalueFn = fn(DispatchKeySet, &Tensor, i64, i64, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `kthvalue`.
-pub static KTHVALUE: Operator<KthvalueFn> = Operator::new(
-    "kthvalue",
-    "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, kthvalue_cpu as KthvalueFn),
-        Kernel::new(DispatchKey::Meta, kthvalue_meta as KthvalueFn),
-        observed!(KTHVALUE: KthvalueFn, [self_], self_, k, dim, keepdim),
-        boxing!(KTHVALUE: KthvalueFn, self_, k, dim, keepdim),
-    ],
-    kthvalue_boxed,
-);
-
-/// The `k`-th smallest element along a dimension, and its index.
-///
-/// `kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = KTHVALUE.select(self_.key_set())?;
-    kernel(keys, self_, k, dim, keepdim)
+operator! {
+    /// The `k`-th smallest element along a dimension, and its index.
+    KTHVALUE: "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+        kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), k, dim, keepdim);
+        }
+        let (spec0, spec1) = native::reduce::median_mode::kthvalue_meta(self_, k, dim, keepdim)?;
+        let out0 = spec0.allocate("kthvalue")?;
+        let out1 = spec1.allocate("kthvalue")?;
+        native::reduce::median_mode::kthvalue(self_, k, dim, keepdim, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::reduce::median_mode::kthvalue_meta(self_, k, dim, keepdim)?;
+        Ok((spec0.allocate("kthvalue")?, spec1.allocate("kthvalue")?))
+    },
 }
 
-fn kthvalue_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return kthvalue_cpu(_keys, &self_.snapshot(), k, dim, keepdim);
-    }
-    let (spec0, spec1) = native::reduce::median_mode::kthvalue_meta(self_, k, dim, keepdim)?;
-    let out0 = spec0.allocate("kthvalue")?;
-    let out1 = spec1.allocate("kthvalue")?;
-    native::reduce::median_mode::kthvalue(self_, k, dim, keepdim, &out0, &out1)?;
-    Ok((out0, out1))
+operator! {
+    /// The `k`-th smallest element along a dimension, and its index.
+    KTHVALUE_VALUES: "kthvalue.values(Tensor self, SymInt k, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        kthvalue_values(self_: &Tensor, k: i64, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> (),
+        by [self_, values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), k, dim, keepdim, values, indices);
+        }
+        let (spec0, spec1) = native::reduce::median_mode::kthvalue_meta(self_, k, dim, keepdim)?;
+        let target0 = spec0.for_out("kthvalue.values", values, &[self_])?;
+        let target1 = spec1.for_out("kthvalue.values", indices, &[self_])?;
+        native::reduce::median_mode::kthvalue(self_, k, dim, keepdim, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("kthvalue.values", &[self_, values, indices])?;
+        let (spec0, spec1) = native::reduce::median_mode::kthvalue_meta(self_, k, dim, keepdim)?;
+        let target0 = spec0.for_out("kthvalue.values", values, &[self_])?;
+        let target1 = spec1.for_out("kthvalue.values", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
 }
 
-fn kthvalue_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::reduce::median_mode::kthvalue_meta(self_, k, dim, keepdim)?;
-    Ok((spec0.allocate("kthvalue")?, spec1.allocate("kthvalue")?))
+operator! {
+    /// The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
+    MEDIAN: "median(Tensor self) -> Tensor", median(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::reduce::median_mode::median(self_)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::reduce::median_mode::median(self_)
+    },
 }
 
-fn kthvalue_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("kthvalue", given, 4)?;
-    kthvalue(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
+    MEDIAN_OUT: "median.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", median_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let result = native::reduce::median_mode::median(self_)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let result = native::reduce::median_mode::median(self_)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `kthvalue.values`.
-pub type KthvalueValuesFn = fn(DispatchKeySet, &Tensor, i64, i64, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `kthvalue.values`.
-pub static KTHVALUE_VALUES: Operator<KthvalueValuesFn> = Operator::new(
-    "kthvalue.values",
-    "kthvalue.values(Tensor self, SymInt k, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, kthvalue_values_cpu as KthvalueValuesFn),
-        Kernel::new(DispatchKey::Meta, kthvalue_values_meta as KthvalueValuesFn),
-        observed!(KTHVALUE_VALUES: KthvalueValuesFn, [self_, values, indices], self_, k, dim, keepdim, values, indices),
-        boxing!(KTHVALUE_VALUES: KthvalueValuesFn, self_, k, dim, keepdim, values, indices),
-    ],
-    kthvalue_values_boxed,
-);
-
-/// The `k`-th smallest element along a dimension, and its index.
-///
-/// `kthvalue.values(Tensor self, SymInt k, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn kthvalue_values(
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = KTHVALUE_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, k, dim, keepdim, values, indices)
+operator! {
+    /// The lower median along a dimension and its index: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
+    MEDIAN_DIM: "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+        median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let (spec0, spec1) = native::reduce::median_mode::median_dim_meta(self_, dim, keepdim)?;
+        let out0 = spec0.allocate("median.dim")?;
+        let out1 = spec1.allocate("median.dim")?;
+        native::reduce::median_mode::median_dim(self_, dim, keepdim, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::reduce::median_mode::median_dim_meta(self_, dim, keepdim)?;
+        Ok((spec0.allocate("median.dim")?, spec1.allocate("median.dim")?))
+    },
 }
 
-fn kthvalue_values_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return kthvalue_values_cpu(_keys, &self_.snapshot(), k, dim, keepdim, values, indices);
-    }
-    let (spec0, spec1) = native::reduce::median_mode::kthvalue_meta(self_, k, dim, keepdim)?;
-    let target0 = spec0.for_out("kthvalue.values", values, &[self_])?;
-    let target1 = spec1.for_out("kthvalue.values", indices, &[self_])?;
-    native::reduce::median_mode::kthvalue(self_, k, dim, keepdim, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
+operator! {
+    /// The lower median along a dimension and its index: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
+    MEDIAN_DIM_VALUES: "median.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        median_dim_values(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> (),
+        by [self_, values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, values, indices);
+        }
+        let (spec0, spec1) = native::reduce::median_mode::median_dim_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("median.dim_values", values, &[self_])?;
+        let target1 = spec1.for_out("median.dim_values", indices, &[self_])?;
+        native::reduce::median_mode::median_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("median.dim_values", &[self_, values, indices])?;
+        let (spec0, spec1) = native::reduce::median_mode::median_dim_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("median.dim_values", values, &[self_])?;
+        let target1 = spec1.for_out("median.dim_values", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
 }
 
-fn kthvalue_values_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("kthvalue.values", &[self_, values, indices])?;
-    let (spec0, spec1) = native::reduce::median_mode::kthvalue_meta(self_, k, dim, keepdim)?;
-    let target0 = spec0.for_out("kthvalue.values", values, &[self_])?;
-    let target1 = spec1.for_out("kthvalue.values", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
+operator! {
+    /// `median` of the elements that are not NaN.
+    NANMEDIAN: "nanmedian(Tensor self) -> Tensor", nanmedian(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::reduce::median_mode::nanmedian(self_)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::reduce::median_mode::nanmedian(self_)
+    },
 }
 
-fn kthvalue_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("kthvalue.values", given, 6)?;
-    kthvalue_values(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `median` of the elements that are not NaN.
+    NANMEDIAN_OUT: "nanmedian.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", nanmedian_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let result = native::reduce::median_mode::nanmedian(self_)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let result = native::reduce::median_mode::nanmedian(self_)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `median`.
-pub type MedianFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `median`.
-pub static MEDIAN: Operator<MedianFn> = Operator::new(
-    "median",
-    "median(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, median_kernel as MedianFn),
-        Kernel::new(DispatchKey::Meta, median_kernel as MedianFn),
-        observed!(MEDIAN: MedianFn, [self_], self_),
-        boxing!(MEDIAN: MedianFn, self_),
-    ],
-    median_boxed,
-);
-
-/// The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
-///
-/// `median(Tensor self) -> Tensor`
-#[inline]
-pub fn median(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MEDIAN.select(self_.key_set())?;
-    kernel(keys, self_)
+operator! {
+    /// `median` along a dimension of the elements that are not NaN, and its index.
+    NANMEDIAN_DIM: "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+        nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let (spec0, spec1) = native::reduce::median_mode::nanmedian_dim_meta(self_, dim, keepdim)?;
+        let out0 = spec0.allocate("nanmedian.dim")?;
+        let out1 = spec1.allocate("nanmedian.dim")?;
+        native::reduce::median_mode::nanmedian_dim(self_, dim, keepdim, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::reduce::median_mode::nanmedian_dim_meta(self_, dim, keepdim)?;
+        Ok((spec0.allocate("nanmedian.dim")?, spec1.allocate("nanmedian.dim")?))
+    },
 }
 
-fn median_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() {
-        return median_kernel(_keys, &self_.snapshot());
-    }
-    native::reduce::median_mode::median(self_)
+operator! {
+    /// `median` along a dimension of the elements that are not NaN, and its index.
+    NANMEDIAN_DIM_VALUES: "nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        nanmedian_dim_values(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> (),
+        by [self_, values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, values, indices);
+        }
+        let (spec0, spec1) = native::reduce::median_mode::nanmedian_dim_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("nanmedian.dim_values", values, &[self_])?;
+        let target1 = spec1.for_out("nanmedian.dim_values", indices, &[self_])?;
+        native::reduce::median_mode::nanmedian_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("nanmedian.dim_values", &[self_, values, indices])?;
+        let (spec0, spec1) = native::reduce::median_mode::nanmedian_dim_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("nanmedian.dim_values", values, &[self_])?;
+        let target1 = spec1.for_out("nanmedian.dim_values", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
 }
 
-fn median_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("median", given, 1)?;
-    median(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// The most frequent element along a dimension, the smallest if there are several, and its last index.
+    MODE: "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", mode(self_: &Tensor,
+        dim: i64, keepdim: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let (spec0, spec1) = native::reduce::median_mode::mode_meta(self_, dim, keepdim)?;
+        let out0 = spec0.allocate("mode")?;
+        let out1 = spec1.allocate("mode")?;
+        native::reduce::median_mode::mode(self_, dim, keepdim, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::reduce::median_mode::mode_meta(self_, dim, keepdim)?;
+        Ok((spec0.allocate("mode")?, spec1.allocate("mode")?))
+    },
 }
 
-/// A kernel of `median.out`.
-pub type MedianOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `median.out`.
-pub static MEDIAN_OUT: Operator<MedianOutFn> = Operator::new(
-    "median.out",
-    "median.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, median_out_kernel as MedianOutFn),
-        Kernel::new(DispatchKey::Meta, median_out_kernel as MedianOutFn),
-        observed!(MEDIAN_OUT: MedianOutFn, [self_, out], self_, out),
-        boxing!(MEDIAN_OUT: MedianOutFn, self_, out),
-    ],
-    median_out_boxed,
-);
-
-/// The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
-///
-/// `median.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn median_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MEDIAN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn median_out_kernel(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return median_out_kernel(_keys, &self_.snapshot(), out);
-    }
-    let result = native::reduce::median_mode::median(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn median_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("median.out", given, 2)?;
-    median_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `median.dim`.
-pub type MedianDimFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `median.dim`.
-pub static MEDIAN_DIM: Operator<MedianDimFn> = Operator::new(
-    "median.dim",
-    "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, median_dim_cpu as MedianDimFn),
-        Kernel::new(DispatchKey::Meta, median_dim_meta as MedianDimFn),
-        observed!(MEDIAN_DIM: MedianDimFn, [self_], self_, dim, keepdim),
-        boxing!(MEDIAN_DIM: MedianDimFn, self_, dim, keepdim),
-    ],
-    median_dim_boxed,
-);
-
-/// The lower median along a dimension and its index: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
-///
-/// `median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = MEDIAN_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn median_dim_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return median_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let (spec0, spec1) = native::reduce::median_mode::median_dim_meta(self_, dim, keepdim)?;
-    let out0 = spec0.allocate("median.dim")?;
-    let out1 = spec1.allocate("median.dim")?;
-    native::reduce::median_mode::median_dim(self_, dim, keepdim, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn median_dim_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::reduce::median_mode::median_dim_meta(self_, dim, keepdim)?;
-    Ok((spec0.allocate("median.dim")?, spec1.allocate("median.dim")?))
-}
-
-fn median_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("median.dim", given, 3)?;
-    median_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `median.dim_values`.
-pub type MedianDimValuesFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `median.dim_values`.
-pub static MEDIAN_DIM_VALUES: Operator<MedianDimValuesFn> = Operator::new(
-    "median.dim_values",
-    "median.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, median_dim_values_cpu as MedianDimValuesFn),
-        Kernel::new(DispatchKey::Meta, median_dim_values_meta as MedianDimValuesFn),
-        observed!(MEDIAN_DIM_VALUES: MedianDimValuesFn, [self_, values, indices], self_, dim, keepdim, values, indices),
-        boxing!(MEDIAN_DIM_VALUES: MedianDimValuesFn, self_, dim, keepdim, values, indices),
-    ],
-    median_dim_values_boxed,
-);
-
-/// The lower median along a dimension and its index: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
-///
-/// `median.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn median_dim_values(
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = MEDIAN_DIM_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, dim, keepdim, values, indices)
-}
-
-fn median_dim_values_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return median_dim_values_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
-    }
-    let (spec0, spec1) = native::reduce::median_mode::median_dim_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("median.dim_values", values, &[self_])?;
-    let target1 = spec1.for_out("median.dim_values", indices, &[self_])?;
-    native::reduce::median_mode::median_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn median_dim_values_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("median.dim_values", &[self_, values, indices])?;
-    let (spec0, spec1) = native::reduce::median_mode::median_dim_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("median.dim_values", values, &[self_])?;
-    let target1 = spec1.for_out("median.dim_values", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn median_dim_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("median.dim_values", given, 5)?;
-    median_dim_values(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nanmedian`.
-pub type NanmedianFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `nanmedian`.
-pub static NANMEDIAN: Operator<NanmedianFn> = Operator::new(
-    "nanmedian",
-    "nanmedian(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, nanmedian_kernel as NanmedianFn),
-        Kernel::new(DispatchKey::Meta, nanmedian_kernel as NanmedianFn),
-        observed!(NANMEDIAN: NanmedianFn, [self_], self_),
-        boxing!(NANMEDIAN: NanmedianFn, self_),
-    ],
-    nanmedian_boxed,
-);
-
-/// `median` of the elements that are not NaN.
-///
-/// `nanmedian(Tensor self) -> Tensor`
-#[inline]
-pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = NANMEDIAN.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn nanmedian_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() {
-        return nanmedian_kernel(_keys, &self_.snapshot());
-    }
-    native::reduce::median_mode::nanmedian(self_)
-}
-
-fn nanmedian_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanmedian", given, 1)?;
-    nanmedian(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `nanmedian.out`.
-pub type NanmedianOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `nanmedian.out`.
-pub static NANMEDIAN_OUT: Operator<NanmedianOutFn> = Operator::new(
-    "nanmedian.out",
-    "nanmedian.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nanmedian_out_kernel as NanmedianOutFn),
-        Kernel::new(DispatchKey::Meta, nanmedian_out_kernel as NanmedianOutFn),
-        observed!(NANMEDIAN_OUT: NanmedianOutFn, [self_, out], self_, out),
-        boxing!(NANMEDIAN_OUT: NanmedianOutFn, self_, out),
-    ],
-    nanmedian_out_boxed,
-);
-
-/// `median` of the elements that are not NaN.
-///
-/// `nanmedian.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nanmedian_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NANMEDIAN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn nanmedian_out_kernel(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return nanmedian_out_kernel(_keys, &self_.snapshot(), out);
-    }
-    let result = native::reduce::median_mode::nanmedian(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn nanmedian_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanmedian.out", given, 2)?;
-    nanmedian_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `nanmedian.dim`.
-pub type NanmedianDimFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `nanmedian.dim`.
-pub static NANMEDIAN_DIM: Operator<NanmedianDimFn> = Operator::new(
-    "nanmedian.dim",
-    "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nanmedian_dim_cpu as NanmedianDimFn),
-        Kernel::new(DispatchKey::Meta, nanmedian_dim_meta as NanmedianDimFn),
-        observed!(NANMEDIAN_DIM: NanmedianDimFn, [self_], self_, dim, keepdim),
-        boxing!(NANMEDIAN_DIM: NanmedianDimFn, self_, dim, keepdim),
-    ],
-    nanmedian_dim_boxed,
-);
-
-/// `median` along a dimension of the elements that are not NaN, and its index.
-///
-/// `nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = NANMEDIAN_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn nanmedian_dim_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return nanmedian_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let (spec0, spec1) = native::reduce::median_mode::nanmedian_dim_meta(self_, dim, keepdim)?;
-    let out0 = spec0.allocate("nanmedian.dim")?;
-    let out1 = spec1.allocate("nanmedian.dim")?;
-    native::reduce::median_mode::nanmedian_dim(self_, dim, keepdim, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn nanmedian_dim_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::reduce::median_mode::nanmedian_dim_meta(self_, dim, keepdim)?;
-    Ok((spec0.allocate("nanmedian.dim")?, spec1.allocate("nanmedian.dim")?))
-}
-
-fn nanmedian_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanmedian.dim", given, 3)?;
-    nanmedian_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `nanmedian.dim_values`.
-pub type NanmedianDimValuesFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `nanmedian.dim_values`.
-pub static NANMEDIAN_DIM_VALUES: Operator<NanmedianDimValuesFn> = Operator::new(
-    "nanmedian.dim_values",
-    "nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nanmedian_dim_values_cpu as NanmedianDimValuesFn),
-        Kernel::new(DispatchKey::Meta, nanmedian_dim_values_meta as NanmedianDimValuesFn),
-        observed!(NANMEDIAN_DIM_VALUES: NanmedianDimValuesFn, [self_, values, indices], self_, dim, keepdim, values, indices),
-        boxing!(NANMEDIAN_DIM_VALUES: NanmedianDimValuesFn, self_, dim, keepdim, values, indices),
-    ],
-    nanmedian_dim_values_boxed,
-);
-
-/// `median` along a dimension of the elements that are not NaN, and its index.
-///
-/// `nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn nanmedian_dim_values(
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        NANMEDIAN_DIM_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, dim, keepdim, values, indices)
-}
-
-fn nanmedian_dim_values_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return nanmedian_dim_values_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
-    }
-    let (spec0, spec1) = native::reduce::median_mode::nanmedian_dim_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("nanmedian.dim_values", values, &[self_])?;
-    let target1 = spec1.for_out("nanmedian.dim_values", indices, &[self_])?;
-    native::reduce::median_mode::nanmedian_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn nanmedian_dim_values_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("nanmedian.dim_values", &[self_, values, indices])?;
-    let (spec0, spec1) = native::reduce::median_mode::nanmedian_dim_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("nanmedian.dim_values", values, &[self_])?;
-    let target1 = spec1.for_out("nanmedian.dim_values", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn nanmedian_dim_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanmedian.dim_values", given, 5)?;
-    nanmedian_dim_values(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `mode`.
-pub type ModeFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `mode`.
-pub static MODE: Operator<ModeFn> = Operator::new(
-    "mode",
-    "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mode_cpu as ModeFn),
-        Kernel::new(DispatchKey::Meta, mode_meta as ModeFn),
-        observed!(MODE: ModeFn, [self_], self_, dim, keepdim),
-        boxing!(MODE: ModeFn, self_, dim, keepdim),
-    ],
-    mode_boxed,
-);
-
-/// The most frequent element along a dimension, the smallest if there are several, and its last index.
-///
-/// `mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = MODE.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn mode_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return mode_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let (spec0, spec1) = native::reduce::median_mode::mode_meta(self_, dim, keepdim)?;
-    let out0 = spec0.allocate("mode")?;
-    let out1 = spec1.allocate("mode")?;
-    native::reduce::median_mode::mode(self_, dim, keepdim, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn mode_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::reduce::median_mode::mode_meta(self_, dim, keepdim)?;
-    Ok((spec0.allocate("mode")?, spec1.allocate("mode")?))
-}
-
-fn mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mode", given, 3)?;
-    mode(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mode.values`.
-pub type ModeValuesFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `mode.values`.
-pub static MODE_VALUES: Operator<ModeValuesFn> = Operator::new(
-    "mode.values",
-    "mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mode_values_cpu as ModeValuesFn),
-        Kernel::new(DispatchKey::Meta, mode_values_meta as ModeValuesFn),
-        observed!(MODE_VALUES: ModeValuesFn, [self_, values, indices], self_, dim, keepdim, values, indices),
-        boxing!(MODE_VALUES: ModeValuesFn, self_, dim, keepdim, values, indices),
-    ],
-    mode_values_boxed,
-);
-
-/// The most frequent element along a dimension, the smallest if there are several, and its last index.
-///
-/// `mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn mode_values(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-    let (keys, kernel) = MODE_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, dim, keepdim, values, indices)
-}
-
-fn mode_values_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return mode_values_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
-    }
-    let (spec0, spec1) = native::reduce::median_mode::mode_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("mode.values", values, &[self_])?;
-    let target1 = spec1.for_out("mode.values", indices, &[self_])?;
-    native::reduce::median_mode::mode(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn mode_values_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("mode.values", &[self_, values, indices])?;
-    let (spec0, spec1) = native::reduce::median_mode::mode_meta(self_, dim, keepdim)?;
-    let target0 = spec0.for_out("mode.values", values, &[self_])?;
-    let target1 = spec1.for_out("mode.values", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn mode_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mode.values", given, 5)?;
-    mode_values(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The most frequent element along a dimension, the smallest if there are several, and its last index.
+    MODE_VALUES: "mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        mode_values(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> (), by [self_,
+        values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, values, indices);
+        }
+        let (spec0, spec1) = native::reduce::median_mode::mode_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("mode.values", values, &[self_])?;
+        let target1 = spec1.for_out("mode.values", indices, &[self_])?;
+        native::reduce::median_mode::mode(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("mode.values", &[self_, values, indices])?;
+        let (spec0, spec1) = native::reduce::median_mode::mode_meta(self_, dim, keepdim)?;
+        let target0 = spec0.for_out("mode.values", values, &[self_])?;
+        let target1 = spec1.for_out("mode.values", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
 }

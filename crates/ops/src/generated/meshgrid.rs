@@ -2,81 +2,18 @@
 
 //! The operators whose kernels are in `native::meshgrid`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `meshgrid`.
-pub type MeshgridFn = fn(DispatchKeySet, &[Tensor]) -> Result<Vec<Tensor>>;
-
-/// The operator `meshgrid`.
-pub static MESHGRID: Operator<MeshgridFn> = Operator::new(
-    "meshgrid",
-    "meshgrid(Tensor[] tensors) -> Tensor[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, meshgrid_composite as MeshgridFn),
-        observed!(MESHGRID: MeshgridFn, [tensors], tensors),
-        boxing!(MESHGRID: MeshgridFn, tensors),
-    ],
-    meshgrid_boxed,
-);
-
-/// Each vector expanded to a grid: it varies along a dimension of its own and is repeated along those of the others.
-///
-/// `meshgrid(Tensor[] tensors) -> Tensor[]`
-#[inline]
-pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = MESHGRID.select(tensors.key_set())?;
-    kernel(keys, tensors)
+operator! {
+    /// Each vector expanded to a grid: it varies along a dimension of its own and is repeated along those of the others.
+    MESHGRID: "meshgrid(Tensor[] tensors) -> Tensor[]", meshgrid(tensors: &[Tensor]) -> Vec<Tensor>, by [tensors];
+    CompositeImplicitAutograd => native::factory::meshgrid::meshgrid(tensors),
 }
 
-fn meshgrid_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    native::factory::meshgrid::meshgrid(tensors)
-}
-
-fn meshgrid_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("meshgrid", given, 1)?;
-    meshgrid(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `meshgrid.indexing`.
-pub type MeshgridIndexingFn = fn(DispatchKeySet, &[Tensor], &str) -> Result<Vec<Tensor>>;
-
-/// The operator `meshgrid.indexing`.
-pub static MESHGRID_INDEXING: Operator<MeshgridIndexingFn> = Operator::new(
-    "meshgrid.indexing",
-    "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            meshgrid_indexing_composite as MeshgridIndexingFn,
-        ),
-        observed!(MESHGRID_INDEXING: MeshgridIndexingFn, [tensors], tensors, indexing),
-        boxing!(MESHGRID_INDEXING: MeshgridIndexingFn, tensors, indexing),
-    ],
-    meshgrid_indexing_boxed,
-);
-
-/// `meshgrid`; with an `indexing` of "xy" the first two dimensions are exchanged.
-///
-/// `meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]`
-#[inline]
-pub fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = MESHGRID_INDEXING.select(tensors.key_set())?;
-    kernel(keys, tensors, indexing)
-}
-
-fn meshgrid_indexing_composite(
-    _keys: DispatchKeySet,
-    tensors: &[Tensor],
-    indexing: &str,
-) -> Result<Vec<Tensor>> {
-    native::factory::meshgrid::meshgrid_indexing(tensors, indexing)
-}
-
-fn meshgrid_indexing_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("meshgrid.indexing", given, 2)?;
-    meshgrid_indexing(arguments.tensors()?, arguments.str()?).map(IntoValues::into_values)
+operator! {
+    /// `meshgrid`; with an `indexing` of "xy" the first two dimensions are exchanged.
+    MESHGRID_INDEXING: "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
+        meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Vec<Tensor>, by [tensors];
+    CompositeImplicitAutograd => native::factory::meshgrid::meshgrid_indexing(tensors, indexing),
 }

@@ -2,680 +2,134 @@
 
 //! The operators whose kernels are in `native::movedim_flatten`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `narrow`.
-pub type NarrowFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `narrow`.
-pub static NARROW: Operator<NarrowFn> = Operator::new(
-    "narrow",
-    "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_composite as NarrowFn),
-        observed!(NARROW: NarrowFn, [self_], self_, dim, start, length),
-        boxing!(NARROW: NarrowFn, self_, dim, start, length),
-    ],
-    narrow_boxed,
-);
-
-/// A view of `length` indices of a dimension from `start` on.
-///
-/// `narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)`
-#[inline]
-pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    let (keys, kernel) = NARROW.select(self_.key_set())?;
-    kernel(keys, self_, dim, start, length)
+operator! {
+    /// A view of `length` indices of a dimension from `start` on.
+    NARROW: "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", narrow(self_: &Tensor,
+        dim: i64, start: i64, length: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::narrow(self_, dim, start, length),
 }
 
-fn narrow_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: i64,
-    length: i64,
-) -> Result<Tensor> {
-    native::shape::movedim_flatten::narrow(self_, dim, start, length)
+operator! {
+    /// A view of `length` indices of a dimension from the index in a tensor without dimensions on.
+    NARROW_TENSOR: "narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)",
+        narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> Tensor, by [self_, start];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::narrow_tensor(self_, dim, start, length),
 }
 
-fn narrow_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("narrow", given, 4)?;
-    narrow(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// A view with the sizes of `other`.
+    VIEW_AS: "view_as(Tensor(a) self, Tensor other) -> Tensor(a)", view_as(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::view_as(self_, other),
 }
 
-/// A kernel of `narrow.Tensor`.
-pub type NarrowTensorFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `narrow.Tensor`.
-pub static NARROW_TENSOR: Operator<NarrowTensorFn> = Operator::new(
-    "narrow.Tensor",
-    "narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_tensor_composite as NarrowTensorFn),
-        observed!(NARROW_TENSOR: NarrowTensorFn, [self_, start], self_, dim, start, length),
-        boxing!(NARROW_TENSOR: NarrowTensorFn, self_, dim, start, length),
-    ],
-    narrow_tensor_boxed,
-);
-
-/// A view of `length` indices of a dimension from the index in a tensor without dimensions on.
-///
-/// `narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)`
-#[inline]
-pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
-    let (keys, kernel) = NARROW_TENSOR.select(self_.key_set() | start.key_set())?;
-    kernel(keys, self_, dim, start, length)
+operator! {
+    /// A view with the sizes of `other`, or a copy if the strides allow no view.
+    RESHAPE_AS: "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::reshape_as(self_, other),
 }
 
-fn narrow_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: &Tensor,
-    length: i64,
-) -> Result<Tensor> {
-    native::shape::movedim_flatten::narrow_tensor(self_, dim, start, length)
+operator! {
+    /// A view with dimensions of size 1 expanded to the sizes of `other`.
+    EXPAND_AS: "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", expand_as(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::expand_as(self_, other),
 }
 
-fn narrow_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("narrow.Tensor", given, 4)?;
-    narrow_tensor(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.int()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// A view with dimensions of size 1 expanded to `size`.
+    BROADCAST_TO: "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)", broadcast_to(self_: &Tensor,
+        size: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::broadcast_to(self_, size),
 }
 
-/// A kernel of `view_as`.
-pub type ViewAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `view_as`.
-pub static VIEW_AS: Operator<ViewAsFn> = Operator::new(
-    "view_as",
-    "view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, view_as_composite as ViewAsFn),
-        observed!(VIEW_AS: ViewAsFn, [self_, other], self_, other),
-        boxing!(VIEW_AS: ViewAsFn, self_, other),
-    ],
-    view_as_boxed,
-);
-
-/// A view with the sizes of `other`.
-///
-/// `view_as(Tensor(a) self, Tensor other) -> Tensor(a)`
-#[inline]
-pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = VIEW_AS.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
+operator! {
+    /// Views of the tensors, expanded to the sizes that all broadcast to.
+    BROADCAST_TENSORS: "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
+        broadcast_tensors(tensors: &[Tensor]) -> Vec<Tensor>, by [tensors];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::broadcast_tensors(tensors),
 }
 
-fn view_as_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::shape::movedim_flatten::view_as(self_, other)
+operator! {
+    /// Dimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it.
+    FLATTEN_USING_INTS: "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
+        flatten_using_ints(self_: &Tensor, start_dim: i64, end_dim: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::flatten(self_, start_dim, end_dim),
 }
 
-fn view_as_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("view_as", given, 2)?;
-    view_as(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// All elements as one dimension, without a copy if the strides allow it.
+    RAVEL: "ravel(Tensor(a) self) -> Tensor(a)", ravel(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::ravel(self_),
 }
 
-/// A kernel of `reshape_as`.
-pub type ReshapeAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `reshape_as`.
-pub static RESHAPE_AS: Operator<ReshapeAsFn> = Operator::new(
-    "reshape_as",
-    "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, reshape_as_composite as ReshapeAsFn),
-        observed!(RESHAPE_AS: ReshapeAsFn, [self_, other], self_, other),
-        boxing!(RESHAPE_AS: ReshapeAsFn, self_, other),
-    ],
-    reshape_as_boxed,
-);
-
-/// A view with the sizes of `other`, or a copy if the strides allow no view.
-///
-/// `reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)`
-#[inline]
-pub fn reshape_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RESHAPE_AS.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
+operator! {
+    /// A view with dimension `dim` split into several of `sizes`, one of which may be -1.
+    UNFLATTEN_INT: "unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
+        unflatten_int(self_: &Tensor, dim: i64, sizes: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::unflatten(self_, dim, sizes),
 }
 
-fn reshape_as_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::shape::movedim_flatten::reshape_as(self_, other)
+operator! {
+    /// A view with the dimensions `source` moved to the positions `destination`; the others keep their order.
+    MOVEDIM_INTLIST: "movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
+        movedim_intlist(self_: &Tensor, source: &[i64], destination: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::movedim(self_, source, destination),
 }
 
-fn reshape_as_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reshape_as", given, 2)?;
-    reshape_as(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// A view with dimension `source` moved to the position `destination`; the others keep their order.
+    MOVEDIM_INT: "movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", movedim_int(self_: &Tensor,
+        source: i64, destination: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::movedim_int(self_, source, destination),
 }
 
-/// A kernel of `expand_as`.
-pub type ExpandAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `expand_as`.
-pub static EXPAND_AS: Operator<ExpandAsFn> = Operator::new(
-    "expand_as",
-    "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_as_composite as ExpandAsFn),
-        observed!(EXPAND_AS: ExpandAsFn, [self_, other], self_, other),
-        boxing!(EXPAND_AS: ExpandAsFn, self_, other),
-    ],
-    expand_as_boxed,
-);
-
-/// A view with dimensions of size 1 expanded to the sizes of `other`.
-///
-/// `expand_as(Tensor(a) self, Tensor other) -> Tensor(a)`
-#[inline]
-pub fn expand_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = EXPAND_AS.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
+operator! {
+    /// Another name of `movedim`.
+    MOVEAXIS_INTLIST: "moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
+        moveaxis_intlist(self_: &Tensor, source: &[i64], destination: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::movedim(self_, source, destination),
 }
 
-fn expand_as_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::shape::movedim_flatten::expand_as(self_, other)
+operator! {
+    /// Another name of `movedim`.
+    MOVEAXIS_INT: "moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
+        moveaxis_int(self_: &Tensor, source: i64, destination: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::movedim_int(self_, source, destination),
 }
 
-fn expand_as_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("expand_as", given, 2)?;
-    expand_as(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// Another name of `transpose`.
+    SWAPAXES: "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", swapaxes(self_: &Tensor, axis0: i64,
+        axis1: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::swapaxes(self_, axis0, axis1),
 }
 
-/// A kernel of `broadcast_to`.
-pub type BroadcastToFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `broadcast_to`.
-pub static BROADCAST_TO: Operator<BroadcastToFn> = Operator::new(
-    "broadcast_to",
-    "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, broadcast_to_composite as BroadcastToFn),
-        observed!(BROADCAST_TO: BroadcastToFn, [self_], self_, size),
-        boxing!(BROADCAST_TO: BroadcastToFn, self_, size),
-    ],
-    broadcast_to_boxed,
-);
-
-/// A view with dimensions of size 1 expanded to `size`.
-///
-/// `broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)`
-#[inline]
-pub fn broadcast_to(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = BROADCAST_TO.select(self_.key_set())?;
-    kernel(keys, self_, size)
+operator! {
+    /// Another name of `transpose`.
+    SWAPDIMS: "swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", swapdims(self_: &Tensor, dim0: i64,
+        dim1: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::swapaxes(self_, dim0, dim1),
 }
 
-fn broadcast_to_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    native::shape::movedim_flatten::broadcast_to(self_, size)
+operator! {
+    /// A view with the dimensions in reverse order.
+    NUMPY_T: "numpy_T(Tensor(a) self) -> Tensor(a)", numpy_T(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::numpy_t(self_),
 }
 
-fn broadcast_to_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("broadcast_to", given, 2)?;
-    broadcast_to(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+operator! {
+    /// A view with the last two dimensions exchanged.
+    MT: "mT(Tensor(a) self) -> Tensor(a)", mT(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::m_t(self_),
 }
 
-/// A kernel of `broadcast_tensors`.
-pub type BroadcastTensorsFn = fn(DispatchKeySet, &[Tensor]) -> Result<Vec<Tensor>>;
-
-/// The operator `broadcast_tensors`.
-pub static BROADCAST_TENSORS: Operator<BroadcastTensorsFn> = Operator::new(
-    "broadcast_tensors",
-    "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            broadcast_tensors_composite as BroadcastTensorsFn,
-        ),
-        observed!(BROADCAST_TENSORS: BroadcastTensorsFn, [tensors], tensors),
-        boxing!(BROADCAST_TENSORS: BroadcastTensorsFn, tensors),
-    ],
-    broadcast_tensors_boxed,
-);
-
-/// Views of the tensors, expanded to the sizes that all broadcast to.
-///
-/// `broadcast_tensors(Tensor[] tensors) -> Tensor[]`
-#[inline]
-pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = BROADCAST_TENSORS.select(tensors.key_set())?;
-    kernel(keys, tensors)
-}
-
-fn broadcast_tensors_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    native::shape::movedim_flatten::broadcast_tensors(tensors)
-}
-
-fn broadcast_tensors_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("broadcast_tensors", given, 1)?;
-    broadcast_tensors(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `flatten.using_ints`.
-pub type FlattenUsingIntsFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `flatten.using_ints`.
-pub static FLATTEN_USING_INTS: Operator<FlattenUsingIntsFn> = Operator::new(
-    "flatten.using_ints",
-    "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            flatten_using_ints_composite as FlattenUsingIntsFn,
-        ),
-        observed!(FLATTEN_USING_INTS: FlattenUsingIntsFn, [self_], self_, start_dim, end_dim),
-        boxing!(FLATTEN_USING_INTS: FlattenUsingIntsFn, self_, start_dim, end_dim),
-    ],
-    flatten_using_ints_boxed,
-);
-
-/// Dimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it.
-///
-/// `flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)`
-#[inline]
-pub fn flatten_using_ints(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = FLATTEN_USING_INTS.select(self_.key_set())?;
-    kernel(keys, self_, start_dim, end_dim)
-}
-
-fn flatten_using_ints_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    start_dim: i64,
-    end_dim: i64,
-) -> Result<Tensor> {
-    native::shape::movedim_flatten::flatten(self_, start_dim, end_dim)
-}
-
-fn flatten_using_ints_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("flatten.using_ints", given, 3)?;
-    flatten_using_ints(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ravel`.
-pub type RavelFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `ravel`.
-pub static RAVEL: Operator<RavelFn> = Operator::new(
-    "ravel",
-    "ravel(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, ravel_composite as RavelFn),
-        observed!(RAVEL: RavelFn, [self_], self_),
-        boxing!(RAVEL: RavelFn, self_),
-    ],
-    ravel_boxed,
-);
-
-/// All elements as one dimension, without a copy if the strides allow it.
-///
-/// `ravel(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn ravel(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RAVEL.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn ravel_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::movedim_flatten::ravel(self_)
-}
-
-fn ravel_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ravel", given, 1)?;
-    ravel(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `unflatten.int`.
-pub type UnflattenIntFn = fn(DispatchKeySet, &Tensor, i64, &[i64]) -> Result<Tensor>;
-
-/// The operator `unflatten.int`.
-pub static UNFLATTEN_INT: Operator<UnflattenIntFn> = Operator::new(
-    "unflatten.int",
-    "unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, unflatten_int_composite as UnflattenIntFn),
-        observed!(UNFLATTEN_INT: UnflattenIntFn, [self_], self_, dim, sizes),
-        boxing!(UNFLATTEN_INT: UnflattenIntFn, self_, dim, sizes),
-    ],
-    unflatten_int_boxed,
-);
-
-/// A view with dimension `dim` split into several of `sizes`, one of which may be -1.
-///
-/// `unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)`
-#[inline]
-pub fn unflatten_int(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = UNFLATTEN_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim, sizes)
-}
-
-fn unflatten_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-    native::shape::movedim_flatten::unflatten(self_, dim, sizes)
-}
-
-fn unflatten_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unflatten.int", given, 3)?;
-    unflatten_int(arguments.tensor()?, arguments.int()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `movedim.intlist`.
-pub type MovedimIntlistFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64]) -> Result<Tensor>;
-
-/// The operator `movedim.intlist`.
-pub static MOVEDIM_INTLIST: Operator<MovedimIntlistFn> = Operator::new(
-    "movedim.intlist",
-    "movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, movedim_intlist_composite as MovedimIntlistFn),
-        observed!(MOVEDIM_INTLIST: MovedimIntlistFn, [self_], self_, source, destination),
-        boxing!(MOVEDIM_INTLIST: MovedimIntlistFn, self_, source, destination),
-    ],
-    movedim_intlist_boxed,
-);
-
-/// A view with the dimensions `source` moved to the positions `destination`; the others keep their order.
-///
-/// `movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)`
-#[inline]
-pub fn movedim_intlist(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = MOVEDIM_INTLIST.select(self_.key_set())?;
-    kernel(keys, self_, source, destination)
-}
-
-fn movedim_intlist_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    source: &[i64],
-    destination: &[i64],
-) -> Result<Tensor> {
-    native::shape::movedim_flatten::movedim(self_, source, destination)
-}
-
-fn movedim_intlist_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("movedim.intlist", given, 3)?;
-    movedim_intlist(arguments.tensor()?, arguments.ints()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `movedim.int`.
-pub type MovedimIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `movedim.int`.
-pub static MOVEDIM_INT: Operator<MovedimIntFn> = Operator::new(
-    "movedim.int",
-    "movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, movedim_int_composite as MovedimIntFn),
-        observed!(MOVEDIM_INT: MovedimIntFn, [self_], self_, source, destination),
-        boxing!(MOVEDIM_INT: MovedimIntFn, self_, source, destination),
-    ],
-    movedim_int_boxed,
-);
-
-/// A view with dimension `source` moved to the position `destination`; the others keep their order.
-///
-/// `movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)`
-#[inline]
-pub fn movedim_int(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
-    let (keys, kernel) = MOVEDIM_INT.select(self_.key_set())?;
-    kernel(keys, self_, source, destination)
-}
-
-fn movedim_int_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    source: i64,
-    destination: i64,
-) -> Result<Tensor> {
-    native::shape::movedim_flatten::movedim_int(self_, source, destination)
-}
-
-fn movedim_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("movedim.int", given, 3)?;
-    movedim_int(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `moveaxis.intlist`.
-pub type MoveaxisIntlistFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64]) -> Result<Tensor>;
-
-/// The operator `moveaxis.intlist`.
-pub static MOVEAXIS_INTLIST: Operator<MoveaxisIntlistFn> = Operator::new(
-    "moveaxis.intlist",
-    "moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, moveaxis_intlist_composite as MoveaxisIntlistFn),
-        observed!(MOVEAXIS_INTLIST: MoveaxisIntlistFn, [self_], self_, source, destination),
-        boxing!(MOVEAXIS_INTLIST: MoveaxisIntlistFn, self_, source, destination),
-    ],
-    moveaxis_intlist_boxed,
-);
-
-/// Another name of `movedim`.
-///
-/// `moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)`
-#[inline]
-pub fn moveaxis_intlist(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = MOVEAXIS_INTLIST.select(self_.key_set())?;
-    kernel(keys, self_, source, destination)
-}
-
-fn moveaxis_intlist_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    source: &[i64],
-    destination: &[i64],
-) -> Result<Tensor> {
-    native::shape::movedim_flatten::movedim(self_, source, destination)
-}
-
-fn moveaxis_intlist_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("moveaxis.intlist", given, 3)?;
-    moveaxis_intlist(arguments.tensor()?, arguments.ints()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `moveaxis.int`.
-pub type MoveaxisIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `moveaxis.int`.
-pub static MOVEAXIS_INT: Operator<MoveaxisIntFn> = Operator::new(
-    "moveaxis.int",
-    "moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, moveaxis_int_composite as MoveaxisIntFn),
-        observed!(MOVEAXIS_INT: MoveaxisIntFn, [self_], self_, source, destination),
-        boxing!(MOVEAXIS_INT: MoveaxisIntFn, self_, source, destination),
-    ],
-    moveaxis_int_boxed,
-);
-
-/// Another name of `movedim`.
-///
-/// `moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)`
-#[inline]
-pub fn moveaxis_int(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
-    let (keys, kernel) = MOVEAXIS_INT.select(self_.key_set())?;
-    kernel(keys, self_, source, destination)
-}
-
-fn moveaxis_int_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    source: i64,
-    destination: i64,
-) -> Result<Tensor> {
-    native::shape::movedim_flatten::movedim_int(self_, source, destination)
-}
-
-fn moveaxis_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("moveaxis.int", given, 3)?;
-    moveaxis_int(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `swapaxes`.
-pub type SwapaxesFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `swapaxes`.
-pub static SWAPAXES: Operator<SwapaxesFn> = Operator::new(
-    "swapaxes",
-    "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, swapaxes_composite as SwapaxesFn),
-        observed!(SWAPAXES: SwapaxesFn, [self_], self_, axis0, axis1),
-        boxing!(SWAPAXES: SwapaxesFn, self_, axis0, axis1),
-    ],
-    swapaxes_boxed,
-);
-
-/// Another name of `transpose`.
-///
-/// `swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)`
-#[inline]
-pub fn swapaxes(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
-    let (keys, kernel) = SWAPAXES.select(self_.key_set())?;
-    kernel(keys, self_, axis0, axis1)
-}
-
-fn swapaxes_composite(_keys: DispatchKeySet, self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
-    native::shape::movedim_flatten::swapaxes(self_, axis0, axis1)
-}
-
-fn swapaxes_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("swapaxes", given, 3)?;
-    swapaxes(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `swapdims`.
-pub type SwapdimsFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `swapdims`.
-pub static SWAPDIMS: Operator<SwapdimsFn> = Operator::new(
-    "swapdims",
-    "swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, swapdims_composite as SwapdimsFn),
-        observed!(SWAPDIMS: SwapdimsFn, [self_], self_, dim0, dim1),
-        boxing!(SWAPDIMS: SwapdimsFn, self_, dim0, dim1),
-    ],
-    swapdims_boxed,
-);
-
-/// Another name of `transpose`.
-///
-/// `swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)`
-#[inline]
-pub fn swapdims(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    let (keys, kernel) = SWAPDIMS.select(self_.key_set())?;
-    kernel(keys, self_, dim0, dim1)
-}
-
-fn swapdims_composite(_keys: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    native::shape::movedim_flatten::swapaxes(self_, dim0, dim1)
-}
-
-fn swapdims_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("swapdims", given, 3)?;
-    swapdims(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `numpy_T`.
-pub type NumpyTFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `numpy_T`.
-pub static NUMPY_T: Operator<NumpyTFn> = Operator::new(
-    "numpy_T",
-    "numpy_T(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, numpy_T_composite as NumpyTFn),
-        observed!(NUMPY_T: NumpyTFn, [self_], self_),
-        boxing!(NUMPY_T: NumpyTFn, self_),
-    ],
-    numpy_T_boxed,
-);
-
-/// A view with the dimensions in reverse order.
-///
-/// `numpy_T(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn numpy_T(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = NUMPY_T.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn numpy_T_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::movedim_flatten::numpy_t(self_)
-}
-
-fn numpy_T_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("numpy_T", given, 1)?;
-    numpy_T(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mT`.
-pub type MTFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `mT`.
-pub static MT: Operator<MTFn> = Operator::new(
-    "mT",
-    "mT(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, mT_composite as MTFn),
-        observed!(MT: MTFn, [self_], self_),
-        boxing!(MT: MTFn, self_),
-    ],
-    mT_boxed,
-);
-
-/// A view with the last two dimensions exchanged.
-///
-/// `mT(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn mT(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MT.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn mT_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::movedim_flatten::m_t(self_)
-}
-
-fn mT_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mT", given, 1)?;
-    mT(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `adjoint`.
-pub type AdjointFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `adjoint`.
-pub static ADJOINT: Operator<AdjointFn> = Operator::new(
-    "adjoint",
-    "adjoint(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, adjoint_composite as AdjointFn),
-        observed!(ADJOINT: AdjointFn, [self_], self_),
-        boxing!(ADJOINT: AdjointFn, self_),
-    ],
-    adjoint_boxed,
-);
-
-/// A view with the last two dimensions exchanged; all dtypes are real.
-///
-/// `adjoint(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ADJOINT.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn adjoint_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::movedim_flatten::adjoint(self_)
-}
-
-fn adjoint_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adjoint", given, 1)?;
-    adjoint(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// A view with the last two dimensions exchanged; all dtypes are real.
+    ADJOINT: "adjoint(Tensor(a) self) -> Tensor(a)", adjoint(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::movedim_flatten::adjoint(self_),
 }

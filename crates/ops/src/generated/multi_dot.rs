@@ -2,146 +2,40 @@
 
 //! The operators whose kernels are in `native::multi_dot`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `linalg_multi_dot`.
-pub type LinalgMultiDotFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
-
-/// The operator `linalg_multi_dot`.
-pub static LINALG_MULTI_DOT: Operator<LinalgMultiDotFn> = Operator::new(
-    "linalg_multi_dot",
-    "linalg_multi_dot(Tensor[] tensors) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_multi_dot_composite as LinalgMultiDotFn),
-        observed!(LINALG_MULTI_DOT: LinalgMultiDotFn, [tensors], tensors),
-        boxing!(LINALG_MULTI_DOT: LinalgMultiDotFn, tensors),
-    ],
-    linalg_multi_dot_boxed,
-);
-
-/// `a @ b @ c @ ...`, in the order that needs the fewest multiplications.
-///
-/// `linalg_multi_dot(Tensor[] tensors) -> Tensor`
-#[inline]
-pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_MULTI_DOT.select(tensors.key_set())?;
-    kernel(keys, tensors)
+operator! {
+    /// `a @ b @ c @ ...`, in the order that needs the fewest multiplications.
+    LINALG_MULTI_DOT: "linalg_multi_dot(Tensor[] tensors) -> Tensor", linalg_multi_dot(tensors: &[Tensor]) -> Tensor,
+        by [tensors];
+    CompositeImplicitAutograd => native::linalg::multi_dot::linalg_multi_dot(tensors),
 }
 
-fn linalg_multi_dot_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::linalg::multi_dot::linalg_multi_dot(tensors)
+operator! {
+    /// `a @ b @ c @ ...`, in the order that needs the fewest multiplications.
+    LINALG_MULTI_DOT_OUT: "linalg_multi_dot.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        linalg_multi_dot_out(tensors: &[Tensor], out: &Tensor) -> (), by [tensors, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::multi_dot::linalg_multi_dot(tensors)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn linalg_multi_dot_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_multi_dot", given, 1)?;
-    linalg_multi_dot(arguments.tensors()?).map(IntoValues::into_values)
+operator! {
+    /// `linalg_multi_dot` of matrices only.
+    CHAIN_MATMUL: "chain_matmul(Tensor[] matrices) -> Tensor", chain_matmul(matrices: &[Tensor]) -> Tensor,
+        by [matrices];
+    CompositeImplicitAutograd => native::linalg::multi_dot::chain_matmul(matrices),
 }
 
-/// A kernel of `linalg_multi_dot.out`.
-pub type LinalgMultiDotOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
-
-/// The operator `linalg_multi_dot.out`.
-pub static LINALG_MULTI_DOT_OUT: Operator<LinalgMultiDotOutFn> = Operator::new(
-    "linalg_multi_dot.out",
-    "linalg_multi_dot.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            linalg_multi_dot_out_composite as LinalgMultiDotOutFn,
-        ),
-        observed!(LINALG_MULTI_DOT_OUT: LinalgMultiDotOutFn, [tensors, out], tensors, out),
-        boxing!(LINALG_MULTI_DOT_OUT: LinalgMultiDotOutFn, tensors, out),
-    ],
-    linalg_multi_dot_out_boxed,
-);
-
-/// `a @ b @ c @ ...`, in the order that needs the fewest multiplications.
-///
-/// `linalg_multi_dot.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linalg_multi_dot_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LINALG_MULTI_DOT_OUT.select(tensors.key_set() | out.key_set())?;
-    kernel(keys, tensors, out)
-}
-
-fn linalg_multi_dot_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::linalg::multi_dot::linalg_multi_dot(tensors)?;
-    copy_to_out(&result, out)
-}
-
-fn linalg_multi_dot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_multi_dot.out", given, 2)?;
-    linalg_multi_dot_out(arguments.tensors()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `chain_matmul`.
-pub type ChainMatmulFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
-
-/// The operator `chain_matmul`.
-pub static CHAIN_MATMUL: Operator<ChainMatmulFn> = Operator::new(
-    "chain_matmul",
-    "chain_matmul(Tensor[] matrices) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, chain_matmul_composite as ChainMatmulFn),
-        observed!(CHAIN_MATMUL: ChainMatmulFn, [matrices], matrices),
-        boxing!(CHAIN_MATMUL: ChainMatmulFn, matrices),
-    ],
-    chain_matmul_boxed,
-);
-
-/// `linalg_multi_dot` of matrices only.
-///
-/// `chain_matmul(Tensor[] matrices) -> Tensor`
-#[inline]
-pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
-    let (keys, kernel) = CHAIN_MATMUL.select(matrices.key_set())?;
-    kernel(keys, matrices)
-}
-
-fn chain_matmul_composite(_keys: DispatchKeySet, matrices: &[Tensor]) -> Result<Tensor> {
-    native::linalg::multi_dot::chain_matmul(matrices)
-}
-
-fn chain_matmul_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("chain_matmul", given, 1)?;
-    chain_matmul(arguments.tensors()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `chain_matmul.out`.
-pub type ChainMatmulOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
-
-/// The operator `chain_matmul.out`.
-pub static CHAIN_MATMUL_OUT: Operator<ChainMatmulOutFn> = Operator::new(
-    "chain_matmul.out",
-    "chain_matmul.out(Tensor[] matrices, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, chain_matmul_out_composite as ChainMatmulOutFn),
-        observed!(CHAIN_MATMUL_OUT: ChainMatmulOutFn, [matrices, out], matrices, out),
-        boxing!(CHAIN_MATMUL_OUT: ChainMatmulOutFn, matrices, out),
-    ],
-    chain_matmul_out_boxed,
-);
-
-/// `linalg_multi_dot` of matrices only.
-///
-/// `chain_matmul.out(Tensor[] matrices, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn chain_matmul_out(matrices: &[Tensor], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CHAIN_MATMUL_OUT.select(matrices.key_set() | out.key_set())?;
-    kernel(keys, matrices, out)
-}
-
-fn chain_matmul_out_composite(_keys: DispatchKeySet, matrices: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::linalg::multi_dot::chain_matmul(matrices)?;
-    copy_to_out(&result, out)
-}
-
-fn chain_matmul_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("chain_matmul.out", given, 2)?;
-    chain_matmul_out(arguments.tensors()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `linalg_multi_dot` of matrices only.
+    CHAIN_MATMUL_OUT: "chain_matmul.out(Tensor[] matrices, *, Tensor(a!) out) -> Tensor(a!)",
+        chain_matmul_out(matrices: &[Tensor], out: &Tensor) -> (), by [matrices, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::multi_dot::chain_matmul(matrices)?;
+        copy_to_out(&result, out)
+    },
 }

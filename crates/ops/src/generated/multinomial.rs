@@ -2,117 +2,48 @@
 
 //! The operators whose kernels are in `native::multinomial`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Generator, Result};
+use flambeau_core::Generator;
 
-/// A kernel of `multinomial`.
-pub type MultinomialFn = fn(DispatchKeySet, &Tensor, i64, bool, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `multinomial`.
-pub static MULTINOMIAL: Operator<MultinomialFn> = Operator::new(
-    "multinomial",
-    "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, multinomial_kernel as MultinomialFn),
-        Kernel::new(DispatchKey::Meta, multinomial_kernel as MultinomialFn),
-        observed!(MULTINOMIAL: MultinomialFn, [self_], self_, num_samples, replacement, generator),
-        boxing!(MULTINOMIAL: MultinomialFn, self_, num_samples, replacement, generator),
-    ],
-    multinomial_boxed,
-);
-
-/// Indices sampled from each row of probabilities, with or without replacement.
-///
-/// `multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn multinomial(
-    self_: &Tensor,
-    num_samples: i64,
-    replacement: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let (keys, kernel) = MULTINOMIAL.select(self_.key_set())?;
-    kernel(keys, self_, num_samples, replacement, generator)
+operator! {
+    /// Indices sampled from each row of probabilities, with or without replacement.
+    MULTINOMIAL: "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
+        multinomial(self_: &Tensor, num_samples: i64, replacement: bool, generator: Option<&Generator>) -> Tensor,
+        by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), num_samples, replacement, generator);
+        }
+        native::random::multinomial::multinomial(self_, num_samples, replacement, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), num_samples, replacement, generator);
+        }
+        native::random::multinomial::multinomial(self_, num_samples, replacement, generator)
+    },
 }
 
-fn multinomial_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    num_samples: i64,
-    replacement: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return multinomial_kernel(_keys, &self_.snapshot(), num_samples, replacement, generator);
-    }
-    native::random::multinomial::multinomial(self_, num_samples, replacement, generator)
-}
-
-fn multinomial_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("multinomial", given, 4)?;
-    multinomial(arguments.tensor()?, arguments.int()?, arguments.bool()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `multinomial.out`.
-pub type MultinomialOutFn = fn(DispatchKeySet, &Tensor, i64, bool, Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `multinomial.out`.
-pub static MULTINOMIAL_OUT: Operator<MultinomialOutFn> = Operator::new(
-    "multinomial.out",
-    "multinomial.out(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, multinomial_out_kernel as MultinomialOutFn),
-        Kernel::new(DispatchKey::Meta, multinomial_out_kernel as MultinomialOutFn),
-        observed!(MULTINOMIAL_OUT: MultinomialOutFn, [self_, out], self_, num_samples, replacement, generator, out),
-        boxing!(MULTINOMIAL_OUT: MultinomialOutFn, self_, num_samples, replacement, generator, out),
-    ],
-    multinomial_out_boxed,
-);
-
-/// Indices sampled from each row of probabilities, with or without replacement.
-///
-/// `multinomial.out(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn multinomial_out(
-    self_: &Tensor,
-    num_samples: i64,
-    replacement: bool,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = MULTINOMIAL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, num_samples, replacement, generator, out)
-}
-
-fn multinomial_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    num_samples: i64,
-    replacement: bool,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return multinomial_out_kernel(_keys, &self_.snapshot(), num_samples, replacement, generator, out);
-    }
-    let result = native::random::multinomial::multinomial(self_, num_samples, replacement, generator)?;
-    copy_to_out(&result, out)
-}
-
-fn multinomial_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("multinomial.out", given, 5)?;
-    multinomial_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.optional_generator()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Indices sampled from each row of probabilities, with or without replacement.
+    MULTINOMIAL_OUT: "multinomial.out(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        multinomial_out(self_: &Tensor, num_samples: i64, replacement: bool, generator: Option<&Generator>,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), num_samples, replacement, generator, out);
+        }
+        let result = native::random::multinomial::multinomial(self_, num_samples, replacement, generator)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), num_samples, replacement, generator, out);
+        }
+        let result = native::random::multinomial::multinomial(self_, num_samples, replacement, generator)?;
+        copy_to_out(&result, out)
+    },
 }

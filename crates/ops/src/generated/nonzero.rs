@@ -2,238 +2,94 @@
 
 //! The operators whose kernels are in `native::nonzero`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `nonzero_static`.
-pub type NonzeroStaticFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `nonzero_static`.
-pub static NONZERO_STATIC: Operator<NonzeroStaticFn> = Operator::new(
-    "nonzero_static",
-    "nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, nonzero_static_kernel as NonzeroStaticFn),
-        Kernel::new(DispatchKey::Meta, nonzero_static_kernel as NonzeroStaticFn),
-        observed!(NONZERO_STATIC: NonzeroStaticFn, [self_], self_, size, fill_value),
-        boxing!(NONZERO_STATIC: NonzeroStaticFn, self_, size, fill_value),
-    ],
-    nonzero_static_boxed,
-);
-
-/// The indices of the first `size` elements that are not 0, then rows of `fill_value`.
-///
-/// `nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor`
-#[inline]
-pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
-    let (keys, kernel) = NONZERO_STATIC.select(self_.key_set())?;
-    kernel(keys, self_, size, fill_value)
+operator! {
+    /// The indices of the first `size` elements that are not 0, then rows of `fill_value`.
+    NONZERO_STATIC: "nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
+        nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), size, fill_value);
+        }
+        native::index::nonzero::nonzero_static(self_, size, fill_value)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), size, fill_value);
+        }
+        native::index::nonzero::nonzero_static(self_, size, fill_value)
+    },
 }
 
-fn nonzero_static_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: i64,
-    fill_value: i64,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return nonzero_static_kernel(_keys, &self_.snapshot(), size, fill_value);
-    }
-    native::index::nonzero::nonzero_static(self_, size, fill_value)
+operator! {
+    /// The indices of the first `size` elements that are not 0, then rows of `fill_value`.
+    NONZERO_STATIC_OUT: "nonzero_static.out(Tensor self, *, SymInt size, int fill_value=-1, Tensor(a!) out) -> Tensor(a!)",
+        nonzero_static_out(self_: &Tensor, size: i64, fill_value: i64, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), size, fill_value, out);
+        }
+        let result = native::index::nonzero::nonzero_static(self_, size, fill_value)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), size, fill_value, out);
+        }
+        let result = native::index::nonzero::nonzero_static(self_, size, fill_value)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn nonzero_static_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nonzero_static", given, 3)?;
-    nonzero_static(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// The indices of the nonzero elements, a row for each, in row-major order.
+    NONZERO: "nonzero(Tensor self) -> Tensor", nonzero(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::index::nonzero::nonzero(self_)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::index::nonzero::nonzero(self_)
+    },
 }
 
-/// A kernel of `nonzero_static.out`.
-pub type NonzeroStaticOutFn = fn(DispatchKeySet, &Tensor, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `nonzero_static.out`.
-pub static NONZERO_STATIC_OUT: Operator<NonzeroStaticOutFn> = Operator::new(
-    "nonzero_static.out",
-    "nonzero_static.out(Tensor self, *, SymInt size, int fill_value=-1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nonzero_static_out_kernel as NonzeroStaticOutFn),
-        Kernel::new(DispatchKey::Meta, nonzero_static_out_kernel as NonzeroStaticOutFn),
-        observed!(NONZERO_STATIC_OUT: NonzeroStaticOutFn, [self_, out], self_, size, fill_value, out),
-        boxing!(NONZERO_STATIC_OUT: NonzeroStaticOutFn, self_, size, fill_value, out),
-    ],
-    nonzero_static_out_boxed,
-);
-
-/// The indices of the first `size` elements that are not 0, then rows of `fill_value`.
-///
-/// `nonzero_static.out(Tensor self, *, SymInt size, int fill_value=-1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nonzero_static_out(self_: &Tensor, size: i64, fill_value: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NONZERO_STATIC_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, size, fill_value, out)
+operator! {
+    /// The indices of the nonzero elements, a row for each, in row-major order.
+    NONZERO_OUT: "nonzero.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", nonzero_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let result = native::index::nonzero::nonzero(self_)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let result = native::index::nonzero::nonzero(self_)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn nonzero_static_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: i64,
-    fill_value: i64,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return nonzero_static_out_kernel(_keys, &self_.snapshot(), size, fill_value, out);
-    }
-    let result = native::index::nonzero::nonzero_static(self_, size, fill_value)?;
-    copy_to_out(&result, out)
+operator! {
+    /// Another name of `nonzero`.
+    ARGWHERE: "argwhere(Tensor self) -> Tensor", argwhere(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::index::nonzero::argwhere(self_),
 }
 
-fn nonzero_static_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nonzero_static.out", given, 4)?;
-    nonzero_static_out(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `nonzero`.
-pub type NonzeroFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `nonzero`.
-pub static NONZERO: Operator<NonzeroFn> = Operator::new(
-    "nonzero",
-    "nonzero(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, nonzero_kernel as NonzeroFn),
-        Kernel::new(DispatchKey::Meta, nonzero_kernel as NonzeroFn),
-        observed!(NONZERO: NonzeroFn, [self_], self_),
-        boxing!(NONZERO: NonzeroFn, self_),
-    ],
-    nonzero_boxed,
-);
-
-/// The indices of the nonzero elements, a row for each, in row-major order.
-///
-/// `nonzero(Tensor self) -> Tensor`
-#[inline]
-pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = NONZERO.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn nonzero_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() {
-        return nonzero_kernel(_keys, &self_.snapshot());
-    }
-    native::index::nonzero::nonzero(self_)
-}
-
-fn nonzero_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nonzero", given, 1)?;
-    nonzero(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `nonzero.out`.
-pub type NonzeroOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `nonzero.out`.
-pub static NONZERO_OUT: Operator<NonzeroOutFn> = Operator::new(
-    "nonzero.out",
-    "nonzero.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nonzero_out_kernel as NonzeroOutFn),
-        Kernel::new(DispatchKey::Meta, nonzero_out_kernel as NonzeroOutFn),
-        observed!(NONZERO_OUT: NonzeroOutFn, [self_, out], self_, out),
-        boxing!(NONZERO_OUT: NonzeroOutFn, self_, out),
-    ],
-    nonzero_out_boxed,
-);
-
-/// The indices of the nonzero elements, a row for each, in row-major order.
-///
-/// `nonzero.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nonzero_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NONZERO_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn nonzero_out_kernel(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return nonzero_out_kernel(_keys, &self_.snapshot(), out);
-    }
-    let result = native::index::nonzero::nonzero(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn nonzero_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nonzero.out", given, 2)?;
-    nonzero_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `argwhere`.
-pub type ArgwhereFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `argwhere`.
-pub static ARGWHERE: Operator<ArgwhereFn> = Operator::new(
-    "argwhere",
-    "argwhere(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, argwhere_composite as ArgwhereFn),
-        observed!(ARGWHERE: ArgwhereFn, [self_], self_),
-        boxing!(ARGWHERE: ArgwhereFn, self_),
-    ],
-    argwhere_boxed,
-);
-
-/// Another name of `nonzero`.
-///
-/// `argwhere(Tensor self) -> Tensor`
-#[inline]
-pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ARGWHERE.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn argwhere_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::index::nonzero::argwhere(self_)
-}
-
-fn argwhere_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("argwhere", given, 1)?;
-    argwhere(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `nonzero_numpy`.
-pub type NonzeroNumpyFn = fn(DispatchKeySet, &Tensor) -> Result<Vec<Tensor>>;
-
-/// The operator `nonzero_numpy`.
-pub static NONZERO_NUMPY: Operator<NonzeroNumpyFn> = Operator::new(
-    "nonzero_numpy",
-    "nonzero_numpy(Tensor self) -> Tensor[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, nonzero_numpy_composite as NonzeroNumpyFn),
-        observed!(NONZERO_NUMPY: NonzeroNumpyFn, [self_], self_),
-        boxing!(NONZERO_NUMPY: NonzeroNumpyFn, self_),
-    ],
-    nonzero_numpy_boxed,
-);
-
-/// The indices of the nonzero elements, a vector for each dimension.
-///
-/// `nonzero_numpy(Tensor self) -> Tensor[]`
-#[inline]
-pub fn nonzero_numpy(self_: &Tensor) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = NONZERO_NUMPY.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn nonzero_numpy_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Vec<Tensor>> {
-    native::index::nonzero::nonzero_numpy(self_)
-}
-
-fn nonzero_numpy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nonzero_numpy", given, 1)?;
-    nonzero_numpy(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// The indices of the nonzero elements, a vector for each dimension.
+    NONZERO_NUMPY: "nonzero_numpy(Tensor self) -> Tensor[]", nonzero_numpy(self_: &Tensor) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::index::nonzero::nonzero_numpy(self_),
 }

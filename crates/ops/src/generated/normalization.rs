@@ -2,2933 +2,486 @@
 
 //! The operators whose kernels are in `native::normalization`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `layer_norm`.
-pub type LayerNormFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<&Tensor>, Option<&Tensor>, f64, bool) -> Result<Tensor>;
-
-/// The operator `layer_norm`.
-pub static LAYER_NORM: Operator<LayerNormFn> = Operator::new(
-    "layer_norm",
-    "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, layer_norm_composite as LayerNormFn),
-        observed!(LAYER_NORM: LayerNormFn, [input, weight, bias], input, normalized_shape, weight, bias, eps, cudnn_enable),
-        boxing!(LAYER_NORM: LayerNormFn, input, normalized_shape, weight, bias, eps, cudnn_enable),
-    ],
-    layer_norm_boxed,
-);
-
-/// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, which are `normalized_shape`.
-///
-/// `layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor`
-#[inline]
-pub fn layer_norm(
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    cudnn_enable: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = LAYER_NORM.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, normalized_shape, weight, bias, eps, cudnn_enable)
-}
-
-fn layer_norm_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    cudnn_enable: bool,
-) -> Result<Tensor> {
-    native::nn::normalization::layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
-}
-
-fn layer_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("layer_norm", given, 6)?;
-    layer_norm(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.float()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_layer_norm`.
-pub type NativeLayerNormFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &[i64],
-    Option<&Tensor>,
-    Option<&Tensor>,
-    f64,
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `native_layer_norm`.
-pub static NATIVE_LAYER_NORM: Operator<NativeLayerNormFn> = Operator::new(
-    "native_layer_norm",
-    "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_layer_norm_cpu as NativeLayerNormFn),
-        Kernel::new(DispatchKey::Meta, native_layer_norm_meta as NativeLayerNormFn),
-        observed!(NATIVE_LAYER_NORM: NativeLayerNormFn, [input, weight, bias], input, normalized_shape, weight, bias, eps),
-        boxing!(NATIVE_LAYER_NORM: NativeLayerNormFn, input, normalized_shape, weight, bias, eps),
-    ],
-    native_layer_norm_boxed,
-);
-
-/// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, and `mean` and `1 / sqrt(var + eps)` of each row.
-///
-/// `native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn native_layer_norm(
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = NATIVE_LAYER_NORM.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, normalized_shape, weight, bias, eps)
-}
-
-fn native_layer_norm_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_layer_norm_cpu(
-            _keys,
-            &input.snapshot(),
-            normalized_shape,
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            eps,
-        );
-    }
-    native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
-}
-
-fn native_layer_norm_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_layer_norm_meta(
-            _keys,
-            &input.snapshot(),
-            normalized_shape,
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            eps,
-        );
-    }
-    ensure_same_device(
-        "native_layer_norm",
-        &[input].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
-}
-
-fn native_layer_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_layer_norm", given, 5)?;
-    native_layer_norm(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_layer_norm.out`.
-pub type NativeLayerNormOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &[i64],
-    Option<&Tensor>,
-    Option<&Tensor>,
-    f64,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `native_layer_norm.out`.
-pub static NATIVE_LAYER_NORM_OUT: Operator<NativeLayerNormOutFn> = Operator::new(
-    "native_layer_norm.out",
-    "native_layer_norm.out(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_layer_norm_out_cpu as NativeLayerNormOutFn),
-        Kernel::new(DispatchKey::Meta, native_layer_norm_out_meta as NativeLayerNormOutFn),
-        observed!(NATIVE_LAYER_NORM_OUT: NativeLayerNormOutFn, [input, weight, bias, out0, out1, out2], input, normalized_shape, weight, bias, eps, out0, out1, out2),
-        boxing!(NATIVE_LAYER_NORM_OUT: NativeLayerNormOutFn, input, normalized_shape, weight, bias, eps, out0, out1, out2),
-    ],
-    native_layer_norm_out_boxed,
-);
-
-/// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, and `mean` and `1 / sqrt(var + eps)` of each row.
-///
-/// `native_layer_norm.out(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
-#[inline]
-pub fn native_layer_norm_out(
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NATIVE_LAYER_NORM_OUT.select(
-        input.key_set()
-            | weight.key_set()
-            | bias.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(keys, input, normalized_shape, weight, bias, eps, out0, out1, out2)
-}
-
-fn native_layer_norm_out_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_layer_norm_out_cpu(
-            _keys,
-            &input.snapshot(),
-            normalized_shape,
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            eps,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    let (result0, result1, result2) =
-        native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_layer_norm_out_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_layer_norm_out_meta(
-            _keys,
-            &input.snapshot(),
-            normalized_shape,
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            eps,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    ensure_same_device(
-        "native_layer_norm.out",
-        &[input, out0, out1, out2].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
-    )?;
-    let (result0, result1, result2) =
-        native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_layer_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_layer_norm.out", given, 8)?;
-    native_layer_norm_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.float()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_layer_norm_backward`.
-pub type NativeLayerNormBackwardFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &[i64],
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `native_layer_norm_backward`.
-pub static NATIVE_LAYER_NORM_BACKWARD: Operator<NativeLayerNormBackwardFn> = Operator::new(
-    "native_layer_norm_backward",
-    "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_cpu as NativeLayerNormBackwardFn),
-        Kernel::new(DispatchKey::Meta, native_layer_norm_backward_meta as NativeLayerNormBackwardFn),
-        observed!(NATIVE_LAYER_NORM_BACKWARD: NativeLayerNormBackwardFn, [grad_out, input, mean, rstd, weight, bias], grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask),
-        boxing!(NATIVE_LAYER_NORM_BACKWARD: NativeLayerNormBackwardFn, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask),
-    ],
-    native_layer_norm_backward_boxed,
-);
-
-/// The derivative of layer normalization; a gradient that `output_mask` leaves out has no elements.
-///
-/// `native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn native_layer_norm_backward(
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = NATIVE_LAYER_NORM_BACKWARD.select(
-        grad_out.key_set()
-            | input.key_set()
-            | mean.key_set()
-            | rstd.key_set()
-            | weight.key_set()
-            | bias.key_set(),
-    )?;
-    kernel(keys, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
-}
-
-fn native_layer_norm_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || mean.was_resized()
-        || rstd.was_resized()
-        || weight.was_resized()
-        || bias.was_resized()
-    {
-        return native_layer_norm_backward_cpu(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            normalized_shape,
-            &mean.snapshot(),
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            output_mask,
-        );
-    }
-    native::nn::normalization::native_layer_norm_backward(
-        grad_out,
-        input,
-        normalized_shape,
-        mean,
-        rstd,
-        weight,
-        bias,
-        output_mask,
-    )
-}
-
-fn native_layer_norm_backward_meta(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || mean.was_resized()
-        || rstd.was_resized()
-        || weight.was_resized()
-        || bias.was_resized()
-    {
-        return native_layer_norm_backward_meta(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            normalized_shape,
-            &mean.snapshot(),
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            output_mask,
-        );
-    }
-    ensure_same_device(
-        "native_layer_norm_backward",
-        &[grad_out, input, mean, rstd].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::normalization::native_layer_norm_backward(
-        grad_out,
-        input,
-        normalized_shape,
-        mean,
-        rstd,
-        weight,
-        bias,
-        output_mask,
-    )
-}
-
-fn native_layer_norm_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_layer_norm_backward", given, 8)?;
-    native_layer_norm_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool_array()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_layer_norm_backward.out`.
-pub type NativeLayerNormBackwardOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &[i64],
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    [bool; 3],
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `native_layer_norm_backward.out`.
-pub static NATIVE_LAYER_NORM_BACKWARD_OUT: Operator<NativeLayerNormBackwardOutFn> = Operator::new(
-    "native_layer_norm_backward.out",
-    "native_layer_norm_backward.out(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_out_cpu as NativeLayerNormBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, native_layer_norm_backward_out_meta as NativeLayerNormBackwardOutFn),
-        observed!(NATIVE_LAYER_NORM_BACKWARD_OUT: NativeLayerNormBackwardOutFn, [grad_out, input, mean, rstd, weight, bias, out0, out1, out2], grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, out0, out1, out2),
-        boxing!(NATIVE_LAYER_NORM_BACKWARD_OUT: NativeLayerNormBackwardOutFn, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, out0, out1, out2),
-    ],
-    native_layer_norm_backward_out_boxed,
-);
-
-/// The derivative of layer normalization; a gradient that `output_mask` leaves out has no elements.
-///
-/// `native_layer_norm_backward.out(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
-#[inline]
-pub fn native_layer_norm_backward_out(
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NATIVE_LAYER_NORM_BACKWARD_OUT.select(
-        grad_out.key_set()
-            | input.key_set()
-            | mean.key_set()
-            | rstd.key_set()
-            | weight.key_set()
-            | bias.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(keys, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, out0, out1, out2)
-}
-
-fn native_layer_norm_backward_out_cpu(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || mean.was_resized()
-        || rstd.was_resized()
-        || weight.was_resized()
-        || bias.was_resized()
-    {
-        return native_layer_norm_backward_out_cpu(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            normalized_shape,
-            &mean.snapshot(),
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            output_mask,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    let (result0, result1, result2) = native::nn::normalization::native_layer_norm_backward(
-        grad_out,
-        input,
-        normalized_shape,
-        mean,
-        rstd,
-        weight,
-        bias,
-        output_mask,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_layer_norm_backward_out_meta(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || mean.was_resized()
-        || rstd.was_resized()
-        || weight.was_resized()
-        || bias.was_resized()
-    {
-        return native_layer_norm_backward_out_meta(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            normalized_shape,
-            &mean.snapshot(),
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            output_mask,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    ensure_same_device(
-        "native_layer_norm_backward.out",
-        &[grad_out, input, mean, rstd, out0, out1, out2]
-            .into_iter()
-            .chain(weight)
-            .chain(bias)
-            .collect::<Vec<&Tensor>>(),
-    )?;
-    let (result0, result1, result2) = native::nn::normalization::native_layer_norm_backward(
-        grad_out,
-        input,
-        normalized_shape,
-        mean,
-        rstd,
-        weight,
-        bias,
-        output_mask,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_layer_norm_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_layer_norm_backward.out", given, 11)?;
-    native_layer_norm_backward_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool_array()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `group_norm`.
-pub type GroupNormFn =
-    fn(DispatchKeySet, &Tensor, i64, Option<&Tensor>, Option<&Tensor>, f64, bool) -> Result<Tensor>;
-
-/// The operator `group_norm`.
-pub static GROUP_NORM: Operator<GroupNormFn> = Operator::new(
-    "group_norm",
-    "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, group_norm_composite as GroupNormFn),
-        observed!(GROUP_NORM: GroupNormFn, [input, weight, bias], input, num_groups, weight, bias, eps, cudnn_enabled),
-        boxing!(GROUP_NORM: GroupNormFn, input, num_groups, weight, bias, eps, cudnn_enabled),
-    ],
-    group_norm_boxed,
-);
-
-/// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels of each sample.
-///
-/// `group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor`
-#[inline]
-pub fn group_norm(
-    input: &Tensor,
-    num_groups: i64,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    cudnn_enabled: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = GROUP_NORM.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, num_groups, weight, bias, eps, cudnn_enabled)
-}
-
-fn group_norm_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    num_groups: i64,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    cudnn_enabled: bool,
-) -> Result<Tensor> {
-    native::nn::normalization::group_norm(input, num_groups, weight, bias, eps, cudnn_enabled)
-}
-
-fn group_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("group_norm", given, 6)?;
-    group_norm(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.float()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_group_norm`.
-pub type NativeGroupNormFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    i64,
-    i64,
-    i64,
-    i64,
-    f64,
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `native_group_norm`.
-pub static NATIVE_GROUP_NORM: Operator<NativeGroupNormFn> = Operator::new(
-    "native_group_norm",
-    "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_group_norm_cpu as NativeGroupNormFn),
-        Kernel::new(DispatchKey::Meta, native_group_norm_meta as NativeGroupNormFn),
-        observed!(NATIVE_GROUP_NORM: NativeGroupNormFn, [input, weight, bias], input, weight, bias, N, C, HxW, group, eps),
-        boxing!(NATIVE_GROUP_NORM: NativeGroupNormFn, input, weight, bias, N, C, HxW, group, eps),
-    ],
-    native_group_norm_boxed,
-);
-
-/// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels, and `mean` and `1 / sqrt(var + eps)` of each group.
-///
-/// `native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn native_group_norm(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = NATIVE_GROUP_NORM.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, N, C, HxW, group, eps)
-}
-
-fn native_group_norm_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_group_norm_cpu(
-            _keys,
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            N,
-            C,
-            HxW,
-            group,
-            eps,
-        );
-    }
-    native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
-}
-
-fn native_group_norm_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_group_norm_meta(
-            _keys,
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            N,
-            C,
-            HxW,
-            group,
-            eps,
-        );
-    }
-    ensure_same_device(
-        "native_group_norm",
-        &[input].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
-}
-
-fn native_group_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_group_norm", given, 8)?;
-    native_group_norm(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_group_norm.out`.
-pub type NativeGroupNormOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    i64,
-    i64,
-    i64,
-    i64,
-    f64,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `native_group_norm.out`.
-pub static NATIVE_GROUP_NORM_OUT: Operator<NativeGroupNormOutFn> = Operator::new(
-    "native_group_norm.out",
-    "native_group_norm.out(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_group_norm_out_cpu as NativeGroupNormOutFn),
-        Kernel::new(DispatchKey::Meta, native_group_norm_out_meta as NativeGroupNormOutFn),
-        observed!(NATIVE_GROUP_NORM_OUT: NativeGroupNormOutFn, [input, weight, bias, out0, out1, out2], input, weight, bias, N, C, HxW, group, eps, out0, out1, out2),
-        boxing!(NATIVE_GROUP_NORM_OUT: NativeGroupNormOutFn, input, weight, bias, N, C, HxW, group, eps, out0, out1, out2),
-    ],
-    native_group_norm_out_boxed,
-);
-
-/// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels, and `mean` and `1 / sqrt(var + eps)` of each group.
-///
-/// `native_group_norm.out(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
-#[inline]
-pub fn native_group_norm_out(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NATIVE_GROUP_NORM_OUT.select(
-        input.key_set()
-            | weight.key_set()
-            | bias.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(keys, input, weight, bias, N, C, HxW, group, eps, out0, out1, out2)
-}
-
-fn native_group_norm_out_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_group_norm_out_cpu(
-            _keys,
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            N,
-            C,
-            HxW,
-            group,
-            eps,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    let (result0, result1, result2) =
-        native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_group_norm_out_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_group_norm_out_meta(
-            _keys,
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            N,
-            C,
-            HxW,
-            group,
-            eps,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    ensure_same_device(
-        "native_group_norm.out",
-        &[input, out0, out1, out2].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
-    )?;
-    let (result0, result1, result2) =
-        native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_group_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_group_norm.out", given, 11)?;
-    native_group_norm_out(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.float()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_group_norm_backward`.
-pub type NativeGroupNormBackwardFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    i64,
-    i64,
-    i64,
-    i64,
-    [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `native_group_norm_backward`.
-pub static NATIVE_GROUP_NORM_BACKWARD: Operator<NativeGroupNormBackwardFn> = Operator::new(
-    "native_group_norm_backward",
-    "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_group_norm_backward_cpu as NativeGroupNormBackwardFn),
-        Kernel::new(DispatchKey::Meta, native_group_norm_backward_meta as NativeGroupNormBackwardFn),
-        observed!(NATIVE_GROUP_NORM_BACKWARD: NativeGroupNormBackwardFn, [grad_out, input, mean, rstd, weight], grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask),
-        boxing!(NATIVE_GROUP_NORM_BACKWARD: NativeGroupNormBackwardFn, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask),
-    ],
-    native_group_norm_backward_boxed,
-);
-
-/// The derivative of group normalization; a gradient that `output_mask` leaves out has no elements.
-///
-/// `native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn native_group_norm_backward(
-    grad_out: &Tensor,
-    input: &Tensor,
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = NATIVE_GROUP_NORM_BACKWARD
-        .select(grad_out.key_set() | input.key_set() | mean.key_set() | rstd.key_set() | weight.key_set())?;
-    kernel(keys, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)
-}
-
-fn native_group_norm_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || mean.was_resized()
-        || rstd.was_resized()
-        || weight.was_resized()
-    {
-        return native_group_norm_backward_cpu(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            &mean.snapshot(),
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            N,
-            C,
-            HxW,
-            group,
-            output_mask,
-        );
-    }
-    native::nn::normalization::native_group_norm_backward(
-        grad_out,
-        input,
-        mean,
-        rstd,
-        weight,
-        N,
-        C,
-        HxW,
-        group,
-        output_mask,
-    )
-}
-
-fn native_group_norm_backward_meta(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || mean.was_resized()
-        || rstd.was_resized()
-        || weight.was_resized()
-    {
-        return native_group_norm_backward_meta(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            &mean.snapshot(),
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            N,
-            C,
-            HxW,
-            group,
-            output_mask,
-        );
-    }
-    ensure_same_device(
-        "native_group_norm_backward",
-        &[grad_out, input, mean, rstd].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::normalization::native_group_norm_backward(
-        grad_out,
-        input,
-        mean,
-        rstd,
-        weight,
-        N,
-        C,
-        HxW,
-        group,
-        output_mask,
-    )
-}
-
-fn native_group_norm_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_group_norm_backward", given, 10)?;
-    native_group_norm_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool_array()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_group_norm_backward.out`.
-pub type NativeGroupNormBackwardOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    i64,
-    i64,
-    i64,
-    i64,
-    [bool; 3],
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `native_group_norm_backward.out`.
-pub static NATIVE_GROUP_NORM_BACKWARD_OUT: Operator<NativeGroupNormBackwardOutFn> = Operator::new(
-    "native_group_norm_backward.out",
-    "native_group_norm_backward.out(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_group_norm_backward_out_cpu as NativeGroupNormBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, native_group_norm_backward_out_meta as NativeGroupNormBackwardOutFn),
-        observed!(NATIVE_GROUP_NORM_BACKWARD_OUT: NativeGroupNormBackwardOutFn, [grad_out, input, mean, rstd, weight, out0, out1, out2], grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, out0, out1, out2),
-        boxing!(NATIVE_GROUP_NORM_BACKWARD_OUT: NativeGroupNormBackwardOutFn, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, out0, out1, out2),
-    ],
-    native_group_norm_backward_out_boxed,
-);
-
-/// The derivative of group normalization; a gradient that `output_mask` leaves out has no elements.
-///
-/// `native_group_norm_backward.out(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
-#[inline]
-pub fn native_group_norm_backward_out(
-    grad_out: &Tensor,
-    input: &Tensor,
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NATIVE_GROUP_NORM_BACKWARD_OUT.select(
-        grad_out.key_set()
-            | input.key_set()
-            | mean.key_set()
-            | rstd.key_set()
-            | weight.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(keys, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, out0, out1, out2)
-}
-
-fn native_group_norm_backward_out_cpu(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || mean.was_resized()
-        || rstd.was_resized()
-        || weight.was_resized()
-    {
-        return native_group_norm_backward_out_cpu(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            &mean.snapshot(),
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            N,
-            C,
-            HxW,
-            group,
-            output_mask,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    let (result0, result1, result2) = native::nn::normalization::native_group_norm_backward(
-        grad_out,
-        input,
-        mean,
-        rstd,
-        weight,
-        N,
-        C,
-        HxW,
-        group,
-        output_mask,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_group_norm_backward_out_meta(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || mean.was_resized()
-        || rstd.was_resized()
-        || weight.was_resized()
-    {
-        return native_group_norm_backward_out_meta(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            &mean.snapshot(),
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            N,
-            C,
-            HxW,
-            group,
-            output_mask,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    ensure_same_device(
-        "native_group_norm_backward.out",
-        &[grad_out, input, mean, rstd, out0, out1, out2].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let (result0, result1, result2) = native::nn::normalization::native_group_norm_backward(
-        grad_out,
-        input,
-        mean,
-        rstd,
-        weight,
-        N,
-        C,
-        HxW,
-        group,
-        output_mask,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_group_norm_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_group_norm_backward.out", given, 13)?;
-    native_group_norm_backward_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool_array()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `batch_norm`.
-pub type BatchNormFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    bool,
-    f64,
-    f64,
-    bool,
-) -> Result<Tensor>;
-
-/// The operator `batch_norm`.
-pub static BATCH_NORM: Operator<BatchNormFn> = Operator::new(
-    "batch_norm",
-    "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, batch_norm_composite as BatchNormFn),
-        observed!(BATCH_NORM: BatchNormFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled),
-        boxing!(BATCH_NORM: BatchNormFn, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled),
-    ],
-    batch_norm_boxed,
-);
-
-/// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel over the batch; outside training with the running statistics.
-///
-/// `batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor`
-#[inline]
-pub fn batch_norm(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    cudnn_enabled: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = BATCH_NORM.select(
-        input.key_set() | weight.key_set() | bias.key_set() | running_mean.key_set() | running_var.key_set(),
-    )?;
-    kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)
-}
-
-fn batch_norm_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    cudnn_enabled: bool,
-) -> Result<Tensor> {
-    native::nn::normalization::batch_norm(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-        cudnn_enabled,
-    )
-}
-
-fn batch_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("batch_norm", given, 9)?;
-    batch_norm(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-        arguments.float()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_batch_norm`.
-pub type NativeBatchNormFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    bool,
-    f64,
-    f64,
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `native_batch_norm`.
-pub static NATIVE_BATCH_NORM: Operator<NativeBatchNormFn> = Operator::new(
-    "native_batch_norm",
-    "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_batch_norm_cpu as NativeBatchNormFn),
-        Kernel::new(DispatchKey::Meta, native_batch_norm_meta as NativeBatchNormFn),
-        observed!(NATIVE_BATCH_NORM: NativeBatchNormFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps),
-        boxing!(NATIVE_BATCH_NORM: NativeBatchNormFn, input, weight, bias, running_mean, running_var, training, momentum, eps),
-    ],
-    native_batch_norm_boxed,
-);
-
-/// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel, and `mean` and `1 / sqrt(var + eps)`; in training updates the running statistics, outside uses them.
-///
-/// `native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn native_batch_norm(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = NATIVE_BATCH_NORM.select(
-        input.key_set() | weight.key_set() | bias.key_set() | running_mean.key_set() | running_var.key_set(),
-    )?;
-    kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps)
-}
-
-fn native_batch_norm_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if input.was_resized()
-        || weight.was_resized()
-        || bias.was_resized()
-        || running_mean.was_resized()
-        || running_var.was_resized()
-    {
-        return native_batch_norm_cpu(
-            _keys,
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            running_mean.snapshot().as_ref(),
-            running_var.snapshot().as_ref(),
-            training,
-            momentum,
-            eps,
-        );
-    }
-    native::nn::normalization::native_batch_norm(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-    )
-}
-
-fn native_batch_norm_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if input.was_resized()
-        || weight.was_resized()
-        || bias.was_resized()
-        || running_mean.was_resized()
-        || running_var.was_resized()
-    {
-        return native_batch_norm_meta(
-            _keys,
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            running_mean.snapshot().as_ref(),
-            running_var.snapshot().as_ref(),
-            training,
-            momentum,
-            eps,
-        );
-    }
-    ensure_same_device(
-        "native_batch_norm",
-        &[input]
-            .into_iter()
-            .chain(weight)
-            .chain(bias)
-            .chain(running_mean)
-            .chain(running_var)
-            .collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::normalization::native_batch_norm(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-    )
-}
-
-fn native_batch_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_batch_norm", given, 8)?;
-    native_batch_norm(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_batch_norm.out`.
-pub type NativeBatchNormOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    bool,
-    f64,
-    f64,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `native_batch_norm.out`.
-pub static NATIVE_BATCH_NORM_OUT: Operator<NativeBatchNormOutFn> = Operator::new(
-    "native_batch_norm.out",
-    "native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_batch_norm_out_cpu as NativeBatchNormOutFn),
-        Kernel::new(DispatchKey::Meta, native_batch_norm_out_meta as NativeBatchNormOutFn),
-        observed!(NATIVE_BATCH_NORM_OUT: NativeBatchNormOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
-        boxing!(NATIVE_BATCH_NORM_OUT: NativeBatchNormOutFn, input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
-    ],
-    native_batch_norm_out_boxed,
-);
-
-/// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel, and `mean` and `1 / sqrt(var + eps)`; in training updates the running statistics, outside uses them.
-///
-/// `native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
-#[inline]
-pub fn native_batch_norm_out(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NATIVE_BATCH_NORM_OUT.select(
-        input.key_set()
-            | weight.key_set()
-            | bias.key_set()
-            | running_mean.key_set()
-            | running_var.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
-}
-
-fn native_batch_norm_out_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if input.was_resized()
-        || weight.was_resized()
-        || bias.was_resized()
-        || running_mean.was_resized()
-        || running_var.was_resized()
-    {
-        return native_batch_norm_out_cpu(
-            _keys,
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            running_mean.snapshot().as_ref(),
-            running_var.snapshot().as_ref(),
-            training,
-            momentum,
-            eps,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    let (result0, result1, result2) = native::nn::normalization::native_batch_norm(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_batch_norm_out_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if input.was_resized()
-        || weight.was_resized()
-        || bias.was_resized()
-        || running_mean.was_resized()
-        || running_var.was_resized()
-    {
-        return native_batch_norm_out_meta(
-            _keys,
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            bias.snapshot().as_ref(),
-            running_mean.snapshot().as_ref(),
-            running_var.snapshot().as_ref(),
-            training,
-            momentum,
-            eps,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    ensure_same_device(
-        "native_batch_norm.out",
-        &[input, out0, out1, out2]
-            .into_iter()
-            .chain(weight)
-            .chain(bias)
-            .chain(running_mean)
-            .chain(running_var)
-            .collect::<Vec<&Tensor>>(),
-    )?;
-    let (result0, result1, result2) = native::nn::normalization::native_batch_norm(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_batch_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_batch_norm.out", given, 11)?;
-    native_batch_norm_out(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-        arguments.float()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_batch_norm_backward`.
-pub type NativeBatchNormBackwardFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    bool,
-    f64,
-    [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `native_batch_norm_backward`.
-pub static NATIVE_BATCH_NORM_BACKWARD: Operator<NativeBatchNormBackwardFn> = Operator::new(
-    "native_batch_norm_backward",
-    "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_cpu as NativeBatchNormBackwardFn),
-        Kernel::new(DispatchKey::Meta, native_batch_norm_backward_meta as NativeBatchNormBackwardFn),
-        observed!(NATIVE_BATCH_NORM_BACKWARD: NativeBatchNormBackwardFn, [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd], grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
-        boxing!(NATIVE_BATCH_NORM_BACKWARD: NativeBatchNormBackwardFn, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
-    ],
-    native_batch_norm_backward_boxed,
-);
-
-/// The derivative of batch normalization; a gradient that `output_mask` leaves out has no elements.
-///
-/// `native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn native_batch_norm_backward(
-    grad_out: &Tensor,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>,
-    save_invstd: Option<&Tensor>,
-    train: bool,
-    eps: f64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = NATIVE_BATCH_NORM_BACKWARD.select(
-        grad_out.key_set()
-            | input.key_set()
-            | weight.key_set()
-            | running_mean.key_set()
-            | running_var.key_set()
-            | save_mean.key_set()
-            | save_invstd.key_set(),
-    )?;
-    kernel(
-        keys,
-        grad_out,
-        input,
-        weight,
-        running_mean,
-        running_var,
-        save_mean,
-        save_invstd,
-        train,
-        eps,
-        output_mask,
-    )
-}
-
-fn native_batch_norm_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>,
-    save_invstd: Option<&Tensor>,
-    train: bool,
-    eps: f64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || weight.was_resized()
-        || running_mean.was_resized()
-        || running_var.was_resized()
-        || save_mean.was_resized()
-        || save_invstd.was_resized()
-    {
-        return native_batch_norm_backward_cpu(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            running_mean.snapshot().as_ref(),
-            running_var.snapshot().as_ref(),
-            save_mean.snapshot().as_ref(),
-            save_invstd.snapshot().as_ref(),
-            train,
-            eps,
-            output_mask,
-        );
-    }
-    native::nn::normalization::native_batch_norm_backward(
-        grad_out,
-        input,
-        weight,
-        running_mean,
-        running_var,
-        save_mean,
-        save_invstd,
-        train,
-        eps,
-        output_mask,
-    )
-}
-
-fn native_batch_norm_backward_meta(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>,
-    save_invstd: Option<&Tensor>,
-    train: bool,
-    eps: f64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || weight.was_resized()
-        || running_mean.was_resized()
-        || running_var.was_resized()
-        || save_mean.was_resized()
-        || save_invstd.was_resized()
-    {
-        return native_batch_norm_backward_meta(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            running_mean.snapshot().as_ref(),
-            running_var.snapshot().as_ref(),
-            save_mean.snapshot().as_ref(),
-            save_invstd.snapshot().as_ref(),
-            train,
-            eps,
-            output_mask,
-        );
-    }
-    ensure_same_device(
-        "native_batch_norm_backward",
-        &[grad_out, input]
-            .into_iter()
-            .chain(weight)
-            .chain(running_mean)
-            .chain(running_var)
-            .chain(save_mean)
-            .chain(save_invstd)
-            .collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::normalization::native_batch_norm_backward(
-        grad_out,
-        input,
-        weight,
-        running_mean,
-        running_var,
-        save_mean,
-        save_invstd,
-        train,
-        eps,
-        output_mask,
-    )
-}
-
-fn native_batch_norm_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_batch_norm_backward", given, 10)?;
-    native_batch_norm_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-        arguments.bool_array()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_batch_norm_backward.out`.
-pub type NativeBatchNormBackwardOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    bool,
-    f64,
-    [bool; 3],
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `native_batch_norm_backward.out`.
-pub static NATIVE_BATCH_NORM_BACKWARD_OUT: Operator<NativeBatchNormBackwardOutFn> = Operator::new(
-    "native_batch_norm_backward.out",
-    "native_batch_norm_backward.out(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-    &[
-        Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_out_cpu as NativeBatchNormBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, native_batch_norm_backward_out_meta as NativeBatchNormBackwardOutFn),
-        observed!(NATIVE_BATCH_NORM_BACKWARD_OUT: NativeBatchNormBackwardOutFn, [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, out0, out1, out2], grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, out0, out1, out2),
-        boxing!(NATIVE_BATCH_NORM_BACKWARD_OUT: NativeBatchNormBackwardOutFn, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, out0, out1, out2),
-    ],
-    native_batch_norm_backward_out_boxed,
-);
-
-/// The derivative of batch normalization; a gradient that `output_mask` leaves out has no elements.
-///
-/// `native_batch_norm_backward.out(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
-#[inline]
-pub fn native_batch_norm_backward_out(
-    grad_out: &Tensor,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>,
-    save_invstd: Option<&Tensor>,
-    train: bool,
-    eps: f64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NATIVE_BATCH_NORM_BACKWARD_OUT.select(
-        grad_out.key_set()
-            | input.key_set()
-            | weight.key_set()
-            | running_mean.key_set()
-            | running_var.key_set()
-            | save_mean.key_set()
-            | save_invstd.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(
-        keys,
-        grad_out,
-        input,
-        weight,
-        running_mean,
-        running_var,
-        save_mean,
-        save_invstd,
-        train,
-        eps,
-        output_mask,
-        out0,
-        out1,
-        out2,
-    )
-}
-
-fn native_batch_norm_backward_out_cpu(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>,
-    save_invstd: Option<&Tensor>,
-    train: bool,
-    eps: f64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || weight.was_resized()
-        || running_mean.was_resized()
-        || running_var.was_resized()
-        || save_mean.was_resized()
-        || save_invstd.was_resized()
-    {
-        return native_batch_norm_backward_out_cpu(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            running_mean.snapshot().as_ref(),
-            running_var.snapshot().as_ref(),
-            save_mean.snapshot().as_ref(),
-            save_invstd.snapshot().as_ref(),
-            train,
-            eps,
-            output_mask,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    let (result0, result1, result2) = native::nn::normalization::native_batch_norm_backward(
-        grad_out,
-        input,
-        weight,
-        running_mean,
-        running_var,
-        save_mean,
-        save_invstd,
-        train,
-        eps,
-        output_mask,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_batch_norm_backward_out_meta(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>,
-    save_invstd: Option<&Tensor>,
-    train: bool,
-    eps: f64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    if grad_out.was_resized()
-        || input.was_resized()
-        || weight.was_resized()
-        || running_mean.was_resized()
-        || running_var.was_resized()
-        || save_mean.was_resized()
-        || save_invstd.was_resized()
-    {
-        return native_batch_norm_backward_out_meta(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            weight.snapshot().as_ref(),
-            running_mean.snapshot().as_ref(),
-            running_var.snapshot().as_ref(),
-            save_mean.snapshot().as_ref(),
-            save_invstd.snapshot().as_ref(),
-            train,
-            eps,
-            output_mask,
-            out0,
-            out1,
-            out2,
-        );
-    }
-    ensure_same_device(
-        "native_batch_norm_backward.out",
-        &[grad_out, input, out0, out1, out2]
-            .into_iter()
-            .chain(weight)
-            .chain(running_mean)
-            .chain(running_var)
-            .chain(save_mean)
-            .chain(save_invstd)
-            .collect::<Vec<&Tensor>>(),
-    )?;
-    let (result0, result1, result2) = native::nn::normalization::native_batch_norm_backward(
-        grad_out,
-        input,
-        weight,
-        running_mean,
-        running_var,
-        save_mean,
-        save_invstd,
-        train,
-        eps,
-        output_mask,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn native_batch_norm_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_batch_norm_backward.out", given, 13)?;
-    native_batch_norm_backward_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-        arguments.bool_array()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_native_batch_norm_legit`.
-pub type _NativeBatchNormLegitFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    &Tensor,
-    &Tensor,
-    bool,
-    f64,
-    f64,
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `_native_batch_norm_legit`.
-pub static _NATIVE_BATCH_NORM_LEGIT: Operator<_NativeBatchNormLegitFn> = Operator::new(
-    "_native_batch_norm_legit",
-    "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _native_batch_norm_legit_composite as _NativeBatchNormLegitFn,
-        ),
-        observed!(_NATIVE_BATCH_NORM_LEGIT: _NativeBatchNormLegitFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps),
-        boxing!(_NATIVE_BATCH_NORM_LEGIT: _NativeBatchNormLegitFn, input, weight, bias, running_mean, running_var, training, momentum, eps),
-    ],
-    _native_batch_norm_legit_boxed,
-);
-
-/// `native_batch_norm` with running statistics, which it updates in training.
-///
-/// `_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn _native_batch_norm_legit(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT.select(
-        input.key_set() | weight.key_set() | bias.key_set() | running_mean.key_set() | running_var.key_set(),
-    )?;
-    kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps)
-}
-
-fn _native_batch_norm_legit_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    native::nn::normalization::_native_batch_norm_legit(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-    )
-}
-
-fn _native_batch_norm_legit_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_native_batch_norm_legit", given, 8)?;
-    _native_batch_norm_legit(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_native_batch_norm_legit.out`.
-pub type _NativeBatchNormLegitOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    &Tensor,
-    &Tensor,
-    bool,
-    f64,
-    f64,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `_native_batch_norm_legit.out`.
-pub static _NATIVE_BATCH_NORM_LEGIT_OUT: Operator<_NativeBatchNormLegitOutFn> = Operator::new(
-    "_native_batch_norm_legit.out",
-    "_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps, *, Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2) -> (Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _native_batch_norm_legit_out_composite as _NativeBatchNormLegitOutFn,
-        ),
-        observed!(_NATIVE_BATCH_NORM_LEGIT_OUT: _NativeBatchNormLegitOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
-        boxing!(_NATIVE_BATCH_NORM_LEGIT_OUT: _NativeBatchNormLegitOutFn, input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
-    ],
-    _native_batch_norm_legit_out_boxed,
-);
-
-/// `native_batch_norm` with running statistics, which it updates in training.
-///
-/// `_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps, *, Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2) -> (Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2)`
-#[inline]
-pub fn _native_batch_norm_legit_out(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT_OUT.select(
-        input.key_set()
-            | weight.key_set()
-            | bias.key_set()
-            | running_mean.key_set()
-            | running_var.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
-}
-
-fn _native_batch_norm_legit_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (result0, result1, result2) = native::nn::normalization::_native_batch_norm_legit(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn _native_batch_norm_legit_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_native_batch_norm_legit.out", given, 11)?;
-    _native_batch_norm_legit_out(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-        arguments.float()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_native_batch_norm_legit.no_stats`.
-pub type _NativeBatchNormLegitNoStatsFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    bool,
-    f64,
-    f64,
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `_native_batch_norm_legit.no_stats`.
-pub static _NATIVE_BATCH_NORM_LEGIT_NO_STATS: Operator<_NativeBatchNormLegitNoStatsFn> = Operator::new(
-    "_native_batch_norm_legit.no_stats",
-    "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _native_batch_norm_legit_no_stats_composite as _NativeBatchNormLegitNoStatsFn,
-        ),
-        observed!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS: _NativeBatchNormLegitNoStatsFn, [input, weight, bias], input, weight, bias, training, momentum, eps),
-        boxing!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS: _NativeBatchNormLegitNoStatsFn, input, weight, bias, training, momentum, eps),
-    ],
-    _native_batch_norm_legit_no_stats_boxed,
-);
-
-/// `native_batch_norm` without running statistics.
-///
-/// `_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn _native_batch_norm_legit_no_stats(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) =
-        _NATIVE_BATCH_NORM_LEGIT_NO_STATS.select(input.key_set() | weight.key_set() | bias.key_set())?;
-    kernel(keys, input, weight, bias, training, momentum, eps)
-}
-
-fn _native_batch_norm_legit_no_stats_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    native::nn::normalization::_native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)
-}
-
-fn _native_batch_norm_legit_no_stats_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_native_batch_norm_legit.no_stats", given, 6)?;
-    _native_batch_norm_legit_no_stats(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_native_batch_norm_legit.no_stats_out`.
-pub type _NativeBatchNormLegitNoStatsOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    bool,
-    f64,
-    f64,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `_native_batch_norm_legit.no_stats_out`.
-pub static _NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: Operator<_NativeBatchNormLegitNoStatsOutFn> = Operator::new(
-    "_native_batch_norm_legit.no_stats_out",
-    "_native_batch_norm_legit.no_stats_out(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _native_batch_norm_legit_no_stats_out_composite as _NativeBatchNormLegitNoStatsOutFn,
-        ),
-        observed!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: _NativeBatchNormLegitNoStatsOutFn, [input, weight, bias, out0, out1, out2], input, weight, bias, training, momentum, eps, out0, out1, out2),
-        boxing!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: _NativeBatchNormLegitNoStatsOutFn, input, weight, bias, training, momentum, eps, out0, out1, out2),
-    ],
-    _native_batch_norm_legit_no_stats_out_boxed,
-);
-
-/// `native_batch_norm` without running statistics.
-///
-/// `_native_batch_norm_legit.no_stats_out(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
-#[inline]
-pub fn _native_batch_norm_legit_no_stats_out(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT.select(
-        input.key_set()
-            | weight.key_set()
-            | bias.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(keys, input, weight, bias, training, momentum, eps, out0, out1, out2)
-}
-
-fn _native_batch_norm_legit_no_stats_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (result0, result1, result2) = native::nn::normalization::_native_batch_norm_legit_no_stats(
-        input, weight, bias, training, momentum, eps,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn _native_batch_norm_legit_no_stats_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_native_batch_norm_legit.no_stats_out", given, 9)?;
-    _native_batch_norm_legit_no_stats_out(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool()?,
-        arguments.float()?,
-        arguments.float()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_native_batch_norm_legit_no_training`.
-pub type _NativeBatchNormLegitNoTrainingFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    &Tensor,
-    &Tensor,
-    f64,
-    f64,
-) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `_native_batch_norm_legit_no_training`.
-pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: Operator<_NativeBatchNormLegitNoTrainingFn> = Operator::new(
-    "_native_batch_norm_legit_no_training",
-    "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _native_batch_norm_legit_no_training_composite as _NativeBatchNormLegitNoTrainingFn,
-        ),
-        observed!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: _NativeBatchNormLegitNoTrainingFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, momentum, eps),
-        boxing!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: _NativeBatchNormLegitNoTrainingFn, input, weight, bias, running_mean, running_var, momentum, eps),
-    ],
-    _native_batch_norm_legit_no_training_boxed,
-);
-
-/// `native_batch_norm` with running statistics, which are not updated.
-///
-/// `_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn _native_batch_norm_legit_no_training(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING.select(
-        input.key_set() | weight.key_set() | bias.key_set() | running_mean.key_set() | running_var.key_set(),
-    )?;
-    kernel(keys, input, weight, bias, running_mean, running_var, momentum, eps)
-}
-
-fn _native_batch_norm_legit_no_training_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    native::nn::normalization::_native_batch_norm_legit_no_training(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        momentum,
-        eps,
-    )
-}
-
-fn _native_batch_norm_legit_no_training_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_native_batch_norm_legit_no_training", given, 7)?;
-    _native_batch_norm_legit_no_training(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_native_batch_norm_legit_no_training.out`.
-pub type _NativeBatchNormLegitNoTrainingOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<&Tensor>,
-    Option<&Tensor>,
-    &Tensor,
-    &Tensor,
-    f64,
-    f64,
-    &Tensor,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `_native_batch_norm_legit_no_training.out`.
-pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: Operator<_NativeBatchNormLegitNoTrainingOutFn> =
-    Operator::new(
-        "_native_batch_norm_legit_no_training.out",
-        "_native_batch_norm_legit_no_training.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeImplicitAutograd,
-                _native_batch_norm_legit_no_training_out_composite as _NativeBatchNormLegitNoTrainingOutFn,
-            ),
-            observed!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: _NativeBatchNormLegitNoTrainingOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2),
-            boxing!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: _NativeBatchNormLegitNoTrainingOutFn, input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2),
-        ],
-        _native_batch_norm_legit_no_training_out_boxed,
-    );
-
-/// `native_batch_norm` with running statistics, which are not updated.
-///
-/// `_native_batch_norm_legit_no_training.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
-#[inline]
-pub fn _native_batch_norm_legit_no_training_out(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT.select(
-        input.key_set()
-            | weight.key_set()
-            | bias.key_set()
-            | running_mean.key_set()
-            | running_var.key_set()
-            | out0.key_set()
-            | out1.key_set()
-            | out2.key_set(),
-    )?;
-    kernel(keys, input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2)
-}
-
-fn _native_batch_norm_legit_no_training_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    let (result0, result1, result2) = native::nn::normalization::_native_batch_norm_legit_no_training(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        momentum,
-        eps,
-    )?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
-}
-
-fn _native_batch_norm_legit_no_training_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_native_batch_norm_legit_no_training.out", given, 10)?;
-    _native_batch_norm_legit_no_training_out(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.float()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `rms_norm`.
-pub type RmsNormFn = fn(DispatchKeySet, &Tensor, &[i64], Option<&Tensor>, Option<f64>) -> Result<Tensor>;
-
-/// The operator `rms_norm`.
-pub static RMS_NORM: Operator<RmsNormFn> = Operator::new(
-    "rms_norm",
-    "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, rms_norm_composite as RmsNormFn),
-        observed!(RMS_NORM: RmsNormFn, [input, weight], input, normalized_shape, weight, eps),
-        boxing!(RMS_NORM: RmsNormFn, input, normalized_shape, weight, eps),
-    ],
-    rms_norm_boxed,
-);
-
-/// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, which are `normalized_shape`.
-///
-/// `rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor`
-#[inline]
-pub fn rms_norm(
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    eps: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RMS_NORM.select(input.key_set() | weight.key_set())?;
-    kernel(keys, input, normalized_shape, weight, eps)
-}
-
-fn rms_norm_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    eps: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::normalization::rms_norm(input, normalized_shape, weight, eps)
-}
-
-fn rms_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rms_norm", given, 4)?;
-    rms_norm(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_tensor()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_fused_rms_norm`.
-pub type _FusedRmsNormFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<&Tensor>, Option<f64>) -> Result<(Tensor, Tensor)>;
-
-/// The operator `_fused_rms_norm`.
-pub static _FUSED_RMS_NORM: Operator<_FusedRmsNormFn> = Operator::new(
-    "_fused_rms_norm",
-    "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _fused_rms_norm_cpu as _FusedRmsNormFn),
-        Kernel::new(DispatchKey::Meta, _fused_rms_norm_meta as _FusedRmsNormFn),
-        observed!(_FUSED_RMS_NORM: _FusedRmsNormFn, [input, weight], input, normalized_shape, weight, eps),
-        boxing!(_FUSED_RMS_NORM: _FusedRmsNormFn, input, normalized_shape, weight, eps),
-    ],
-    _fused_rms_norm_boxed,
-);
-
-/// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, and `1 / sqrt(mean(input^2) + eps)` of each row.
-///
-/// `_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)`
-#[inline]
-pub fn _fused_rms_norm(
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    eps: Option<f64>,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = _FUSED_RMS_NORM.select(input.key_set() | weight.key_set())?;
-    kernel(keys, input, normalized_shape, weight, eps)
-}
-
-fn _fused_rms_norm_cpu(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    eps: Option<f64>,
-) -> Result<(Tensor, Tensor)> {
-    if input.was_resized() || weight.was_resized() {
-        return _fused_rms_norm_cpu(
-            _keys,
-            &input.snapshot(),
-            normalized_shape,
-            weight.snapshot().as_ref(),
-            eps,
-        );
-    }
-    native::nn::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
-}
-
-fn _fused_rms_norm_meta(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    eps: Option<f64>,
-) -> Result<(Tensor, Tensor)> {
-    if input.was_resized() || weight.was_resized() {
-        return _fused_rms_norm_meta(
-            _keys,
-            &input.snapshot(),
-            normalized_shape,
-            weight.snapshot().as_ref(),
-            eps,
-        );
-    }
-    ensure_same_device("_fused_rms_norm", &[input].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
-    native::nn::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
-}
-
-fn _fused_rms_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_fused_rms_norm", given, 4)?;
-    _fused_rms_norm(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_tensor()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_fused_rms_norm_backward`.
-pub type _FusedRmsNormBackwardFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &[i64],
-    &Tensor,
-    Option<&Tensor>,
-    [bool; 2],
-) -> Result<(Tensor, Tensor)>;
-
-/// The operator `_fused_rms_norm_backward`.
-pub static _FUSED_RMS_NORM_BACKWARD: Operator<_FusedRmsNormBackwardFn> = Operator::new(
-    "_fused_rms_norm_backward",
-    "_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _fused_rms_norm_backward_cpu as _FusedRmsNormBackwardFn),
-        Kernel::new(DispatchKey::Meta, _fused_rms_norm_backward_meta as _FusedRmsNormBackwardFn),
-        observed!(_FUSED_RMS_NORM_BACKWARD: _FusedRmsNormBackwardFn, [grad_out, input, rstd, weight], grad_out, input, normalized_shape, rstd, weight, output_mask),
-        boxing!(_FUSED_RMS_NORM_BACKWARD: _FusedRmsNormBackwardFn, grad_out, input, normalized_shape, rstd, weight, output_mask),
-    ],
-    _fused_rms_norm_backward_boxed,
-);
-
-/// The derivative of root mean square normalization; a gradient that `output_mask` leaves out has no elements.
-///
-/// `_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)`
-#[inline]
-pub fn _fused_rms_norm_backward(
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    output_mask: [bool; 2],
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = _FUSED_RMS_NORM_BACKWARD
-        .select(grad_out.key_set() | input.key_set() | rstd.key_set() | weight.key_set())?;
-    kernel(keys, grad_out, input, normalized_shape, rstd, weight, output_mask)
-}
-
-fn _fused_rms_norm_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    output_mask: [bool; 2],
-) -> Result<(Tensor, Tensor)> {
-    if grad_out.was_resized() || input.was_resized() || rstd.was_resized() || weight.was_resized() {
-        return _fused_rms_norm_backward_cpu(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            normalized_shape,
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            output_mask,
-        );
-    }
-    native::nn::normalization::fused_rms_norm_backward(
-        grad_out,
-        input,
-        normalized_shape,
-        rstd,
-        weight,
-        output_mask,
-    )
-}
-
-fn _fused_rms_norm_backward_meta(
-    _keys: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    output_mask: [bool; 2],
-) -> Result<(Tensor, Tensor)> {
-    if grad_out.was_resized() || input.was_resized() || rstd.was_resized() || weight.was_resized() {
-        return _fused_rms_norm_backward_meta(
-            _keys,
-            &grad_out.snapshot(),
-            &input.snapshot(),
-            normalized_shape,
-            &rstd.snapshot(),
-            weight.snapshot().as_ref(),
-            output_mask,
-        );
-    }
-    ensure_same_device(
-        "_fused_rms_norm_backward",
-        &[grad_out, input, rstd].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    native::nn::normalization::fused_rms_norm_backward(
-        grad_out,
-        input,
-        normalized_shape,
-        rstd,
-        weight,
-        output_mask,
-    )
-}
-
-fn _fused_rms_norm_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_fused_rms_norm_backward", given, 6)?;
-    _fused_rms_norm_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.bool_array()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, which are `normalized_shape`.
+    LAYER_NORM: "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
+        layer_norm(input: &Tensor, normalized_shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64,
+        cudnn_enable: bool) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::normalization::layer_norm(input, normalized_shape, weight, bias, eps,
+        cudnn_enable),
+}
+
+operator! {
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, and `mean` and `1 / sqrt(var + eps)` of each row.
+    NATIVE_LAYER_NORM: "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+        native_layer_norm(input: &Tensor, normalized_shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>,
+        eps: f64) -> (Tensor, Tensor, Tensor), by [input, weight, bias];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), normalized_shape, weight.snapshot().as_ref(), bias.snapshot().as_ref(),
+                eps);
+        }
+        native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
+    },
+    Meta => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), normalized_shape, weight.snapshot().as_ref(), bias.snapshot().as_ref(),
+                eps);
+        }
+        ensure_same_device("native_layer_norm",
+            &[input].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>())?;
+        native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
+    },
+}
+
+operator! {
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, and `mean` and `1 / sqrt(var + eps)` of each row.
+    NATIVE_LAYER_NORM_OUT: "native_layer_norm.out(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        native_layer_norm_out(input: &Tensor, normalized_shape: &[i64], weight: Option<&Tensor>,
+        bias: Option<&Tensor>, eps: f64, out0: &Tensor, out1: &Tensor, out2: &Tensor) -> (), by [input, weight, bias,
+        out0, out1, out2];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), normalized_shape, weight.snapshot().as_ref(), bias.snapshot().as_ref(),
+                eps, out0, out1, out2);
+        }
+        let (result0, result1, result2) = native::nn::normalization::native_layer_norm(input, normalized_shape,
+            weight, bias, eps)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+    Meta => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), normalized_shape, weight.snapshot().as_ref(), bias.snapshot().as_ref(),
+                eps, out0, out1, out2);
+        }
+        ensure_same_device("native_layer_norm.out", &[input, out0, out1,
+            out2].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>())?;
+        let (result0, result1, result2) = native::nn::normalization::native_layer_norm(input, normalized_shape,
+            weight, bias, eps)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// The derivative of layer normalization; a gradient that `output_mask` leaves out has no elements.
+    NATIVE_LAYER_NORM_BACKWARD: "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        native_layer_norm_backward(grad_out: &Tensor, input: &Tensor, normalized_shape: &[i64], mean: &Tensor,
+        rstd: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, output_mask: [bool; 3]) -> (Tensor, Tensor,
+        Tensor), by [grad_out, input, mean, rstd, weight, bias];
+    Cpu => {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &mean.snapshot(),
+                &rstd.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), output_mask);
+        }
+        native::nn::normalization::native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight,
+            bias, output_mask)
+    },
+    Meta => {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &mean.snapshot(),
+                &rstd.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), output_mask);
+        }
+        ensure_same_device("native_layer_norm_backward", &[grad_out, input, mean,
+            rstd].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>())?;
+        native::nn::normalization::native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight,
+            bias, output_mask)
+    },
+}
+
+operator! {
+    /// The derivative of layer normalization; a gradient that `output_mask` leaves out has no elements.
+    NATIVE_LAYER_NORM_BACKWARD_OUT: "native_layer_norm_backward.out(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        native_layer_norm_backward_out(grad_out: &Tensor, input: &Tensor, normalized_shape: &[i64], mean: &Tensor,
+        rstd: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, output_mask: [bool; 3], out0: &Tensor,
+        out1: &Tensor, out2: &Tensor) -> (), by [grad_out, input, mean, rstd, weight, bias, out0, out1, out2];
+    Cpu => {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &mean.snapshot(),
+                &rstd.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), output_mask, out0, out1,
+                out2);
+        }
+        let (result0, result1, result2) = native::nn::normalization::native_layer_norm_backward(grad_out, input,
+            normalized_shape, mean, rstd, weight, bias, output_mask)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+    Meta => {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &mean.snapshot(),
+                &rstd.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), output_mask, out0, out1,
+                out2);
+        }
+        ensure_same_device("native_layer_norm_backward.out", &[grad_out, input, mean, rstd, out0, out1,
+            out2].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>())?;
+        let (result0, result1, result2) = native::nn::normalization::native_layer_norm_backward(grad_out, input,
+            normalized_shape, mean, rstd, weight, bias, output_mask)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels of each sample.
+    GROUP_NORM: "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
+        group_norm(input: &Tensor, num_groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64,
+        cudnn_enabled: bool) -> Tensor, by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::normalization::group_norm(input, num_groups, weight, bias, eps,
+        cudnn_enabled),
+}
+
+operator! {
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels, and `mean` and `1 / sqrt(var + eps)` of each group.
+    NATIVE_GROUP_NORM: "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+        native_group_norm(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, N: i64, C: i64, HxW: i64,
+        group: i64, eps: f64) -> (Tensor, Tensor, Tensor), by [input, weight, bias];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), N, C, HxW, group,
+                eps);
+        }
+        native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
+    },
+    Meta => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), N, C, HxW, group,
+                eps);
+        }
+        ensure_same_device("native_group_norm",
+            &[input].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>())?;
+        native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
+    },
+}
+
+operator! {
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels, and `mean` and `1 / sqrt(var + eps)` of each group.
+    NATIVE_GROUP_NORM_OUT: "native_group_norm.out(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        native_group_norm_out(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, N: i64, C: i64,
+        HxW: i64, group: i64, eps: f64, out0: &Tensor, out1: &Tensor, out2: &Tensor) -> (), by [input, weight, bias,
+        out0, out1, out2];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), N, C, HxW, group,
+                eps, out0, out1, out2);
+        }
+        let (result0, result1, result2) = native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW,
+            group, eps)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+    Meta => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() {
+            return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), N, C, HxW, group,
+                eps, out0, out1, out2);
+        }
+        ensure_same_device("native_group_norm.out", &[input, out0, out1,
+            out2].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>())?;
+        let (result0, result1, result2) = native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW,
+            group, eps)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// The derivative of group normalization; a gradient that `output_mask` leaves out has no elements.
+    NATIVE_GROUP_NORM_BACKWARD: "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        native_group_norm_backward(grad_out: &Tensor, input: &Tensor, mean: &Tensor, rstd: &Tensor,
+        weight: Option<&Tensor>, N: i64, C: i64, HxW: i64, group: i64, output_mask: [bool; 3]) -> (Tensor, Tensor,
+        Tensor), by [grad_out, input, mean, rstd, weight];
+    Cpu => {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), &mean.snapshot(), &rstd.snapshot(),
+                weight.snapshot().as_ref(), N, C, HxW, group, output_mask);
+        }
+        native::nn::normalization::native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group,
+            output_mask)
+    },
+    Meta => {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), &mean.snapshot(), &rstd.snapshot(),
+                weight.snapshot().as_ref(), N, C, HxW, group, output_mask);
+        }
+        ensure_same_device("native_group_norm_backward", &[grad_out, input, mean,
+            rstd].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        native::nn::normalization::native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group,
+            output_mask)
+    },
+}
+
+operator! {
+    /// The derivative of group normalization; a gradient that `output_mask` leaves out has no elements.
+    NATIVE_GROUP_NORM_BACKWARD_OUT: "native_group_norm_backward.out(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        native_group_norm_backward_out(grad_out: &Tensor, input: &Tensor, mean: &Tensor, rstd: &Tensor,
+        weight: Option<&Tensor>, N: i64, C: i64, HxW: i64, group: i64, output_mask: [bool; 3], out0: &Tensor,
+        out1: &Tensor, out2: &Tensor) -> (), by [grad_out, input, mean, rstd, weight, out0, out1, out2];
+    Cpu => {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), &mean.snapshot(), &rstd.snapshot(),
+                weight.snapshot().as_ref(), N, C, HxW, group, output_mask, out0, out1, out2);
+        }
+        let (result0, result1, result2) = native::nn::normalization::native_group_norm_backward(grad_out, input, mean,
+            rstd, weight, N, C, HxW, group, output_mask)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+    Meta => {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), &mean.snapshot(), &rstd.snapshot(),
+                weight.snapshot().as_ref(), N, C, HxW, group, output_mask, out0, out1, out2);
+        }
+        ensure_same_device("native_group_norm_backward.out", &[grad_out, input, mean, rstd, out0, out1,
+            out2].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let (result0, result1, result2) = native::nn::normalization::native_group_norm_backward(grad_out, input, mean,
+            rstd, weight, N, C, HxW, group, output_mask)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel over the batch; outside training with the running statistics.
+    BATCH_NORM: "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+        batch_norm(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, running_mean: Option<&Tensor>,
+        running_var: Option<&Tensor>, training: bool, momentum: f64, eps: f64, cudnn_enabled: bool) -> Tensor,
+        by [input, weight, bias, running_mean, running_var];
+    CompositeImplicitAutograd => native::nn::normalization::batch_norm(input, weight, bias, running_mean, running_var,
+        training, momentum, eps, cudnn_enabled),
+}
+
+operator! {
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel, and `mean` and `1 / sqrt(var + eps)`; in training updates the running statistics, outside uses them.
+    NATIVE_BATCH_NORM: "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        native_batch_norm(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>,
+        running_mean: Option<&Tensor>, running_var: Option<&Tensor>, training: bool, momentum: f64,
+        eps: f64) -> (Tensor, Tensor, Tensor), by [input, weight, bias, running_mean, running_var];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized() || running_var.was_resized() {
+            return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(),
+                running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), training, momentum, eps);
+        }
+        native::nn::normalization::native_batch_norm(input, weight, bias, running_mean, running_var, training,
+            momentum, eps)
+    },
+    Meta => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized() || running_var.was_resized() {
+            return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(),
+                running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), training, momentum, eps);
+        }
+        ensure_same_device("native_batch_norm",
+            &[input].into_iter().chain(weight).chain(bias).chain(running_mean).chain(running_var).collect::<Vec<&Tensor>>())?;
+        native::nn::normalization::native_batch_norm(input, weight, bias, running_mean, running_var, training,
+            momentum, eps)
+    },
+}
+
+operator! {
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel, and `mean` and `1 / sqrt(var + eps)`; in training updates the running statistics, outside uses them.
+    NATIVE_BATCH_NORM_OUT: "native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        native_batch_norm_out(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>,
+        running_mean: Option<&Tensor>, running_var: Option<&Tensor>, training: bool, momentum: f64, eps: f64,
+        out0: &Tensor, out1: &Tensor, out2: &Tensor) -> (), by [input, weight, bias, running_mean, running_var, out0,
+        out1, out2];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized() || running_var.was_resized() {
+            return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(),
+                running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), training, momentum, eps, out0,
+                out1, out2);
+        }
+        let (result0, result1, result2) = native::nn::normalization::native_batch_norm(input, weight, bias,
+            running_mean, running_var, training, momentum, eps)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+    Meta => {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized() || running_var.was_resized() {
+            return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(),
+                running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), training, momentum, eps, out0,
+                out1, out2);
+        }
+        ensure_same_device("native_batch_norm.out", &[input, out0, out1,
+            out2].into_iter().chain(weight).chain(bias).chain(running_mean).chain(running_var).collect::<Vec<&Tensor>>())?;
+        let (result0, result1, result2) = native::nn::normalization::native_batch_norm(input, weight, bias,
+            running_mean, running_var, training, momentum, eps)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// The derivative of batch normalization; a gradient that `output_mask` leaves out has no elements.
+    NATIVE_BATCH_NORM_BACKWARD: "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        native_batch_norm_backward(grad_out: &Tensor, input: &Tensor, weight: Option<&Tensor>,
+        running_mean: Option<&Tensor>, running_var: Option<&Tensor>, save_mean: Option<&Tensor>,
+        save_invstd: Option<&Tensor>, train: bool, eps: f64, output_mask: [bool; 3]) -> (Tensor, Tensor, Tensor),
+        by [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd];
+    Cpu => {
+        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized() || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), weight.snapshot().as_ref(),
+                running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), save_mean.snapshot().as_ref(),
+                save_invstd.snapshot().as_ref(), train, eps, output_mask);
+        }
+        native::nn::normalization::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var,
+            save_mean, save_invstd, train, eps, output_mask)
+    },
+    Meta => {
+        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized() || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), weight.snapshot().as_ref(),
+                running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), save_mean.snapshot().as_ref(),
+                save_invstd.snapshot().as_ref(), train, eps, output_mask);
+        }
+        ensure_same_device("native_batch_norm_backward", &[grad_out,
+            input].into_iter().chain(weight).chain(running_mean).chain(running_var).chain(save_mean).chain(save_invstd).collect::<Vec<&Tensor>>())?;
+        native::nn::normalization::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var,
+            save_mean, save_invstd, train, eps, output_mask)
+    },
+}
+
+operator! {
+    /// The derivative of batch normalization; a gradient that `output_mask` leaves out has no elements.
+    NATIVE_BATCH_NORM_BACKWARD_OUT: "native_batch_norm_backward.out(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        native_batch_norm_backward_out(grad_out: &Tensor, input: &Tensor, weight: Option<&Tensor>,
+        running_mean: Option<&Tensor>, running_var: Option<&Tensor>, save_mean: Option<&Tensor>,
+        save_invstd: Option<&Tensor>, train: bool, eps: f64, output_mask: [bool; 3], out0: &Tensor, out1: &Tensor,
+        out2: &Tensor) -> (), by [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, out0,
+        out1, out2];
+    Cpu => {
+        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized() || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), weight.snapshot().as_ref(),
+                running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), save_mean.snapshot().as_ref(),
+                save_invstd.snapshot().as_ref(), train, eps, output_mask, out0, out1, out2);
+        }
+        let (result0, result1, result2) = native::nn::normalization::native_batch_norm_backward(grad_out, input,
+            weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+    Meta => {
+        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized() || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), weight.snapshot().as_ref(),
+                running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), save_mean.snapshot().as_ref(),
+                save_invstd.snapshot().as_ref(), train, eps, output_mask, out0, out1, out2);
+        }
+        ensure_same_device("native_batch_norm_backward.out", &[grad_out, input, out0, out1,
+            out2].into_iter().chain(weight).chain(running_mean).chain(running_var).chain(save_mean).chain(save_invstd).collect::<Vec<&Tensor>>())?;
+        let (result0, result1, result2) = native::nn::normalization::native_batch_norm_backward(grad_out, input,
+            weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// `native_batch_norm` with running statistics, which it updates in training.
+    _NATIVE_BATCH_NORM_LEGIT: "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        _native_batch_norm_legit(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>,
+        running_mean: &Tensor, running_var: &Tensor, training: bool, momentum: f64, eps: f64) -> (Tensor, Tensor,
+        Tensor), by [input, weight, bias, running_mean, running_var];
+    CompositeImplicitAutograd => native::nn::normalization::_native_batch_norm_legit(input, weight, bias,
+        running_mean, running_var, training, momentum, eps),
+}
+
+operator! {
+    /// `native_batch_norm` with running statistics, which it updates in training.
+    _NATIVE_BATCH_NORM_LEGIT_OUT: "_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps, *, Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2) -> (Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2)",
+        _native_batch_norm_legit_out(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>,
+        running_mean: &Tensor, running_var: &Tensor, training: bool, momentum: f64, eps: f64, out0: &Tensor,
+        out1: &Tensor, out2: &Tensor) -> (), by [input, weight, bias, running_mean, running_var, out0, out1, out2];
+    CompositeImplicitAutograd => {
+        let (result0, result1, result2) = native::nn::normalization::_native_batch_norm_legit(input, weight, bias,
+            running_mean, running_var, training, momentum, eps)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// `native_batch_norm` without running statistics.
+    _NATIVE_BATCH_NORM_LEGIT_NO_STATS: "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        _native_batch_norm_legit_no_stats(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>,
+        training: bool, momentum: f64, eps: f64) -> (Tensor, Tensor, Tensor), by [input, weight, bias];
+    CompositeImplicitAutograd => native::nn::normalization::_native_batch_norm_legit_no_stats(input, weight, bias,
+        training, momentum, eps),
+}
+
+operator! {
+    /// `native_batch_norm` without running statistics.
+    _NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: "_native_batch_norm_legit.no_stats_out(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        _native_batch_norm_legit_no_stats_out(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>,
+        training: bool, momentum: f64, eps: f64, out0: &Tensor, out1: &Tensor, out2: &Tensor) -> (), by [input,
+        weight, bias, out0, out1, out2];
+    CompositeImplicitAutograd => {
+        let (result0, result1, result2) = native::nn::normalization::_native_batch_norm_legit_no_stats(input, weight,
+            bias, training, momentum, eps)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// `native_batch_norm` with running statistics, which are not updated.
+    _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        _native_batch_norm_legit_no_training(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>,
+        running_mean: &Tensor, running_var: &Tensor, momentum: f64, eps: f64) -> (Tensor, Tensor, Tensor), by [input,
+        weight, bias, running_mean, running_var];
+    CompositeImplicitAutograd => native::nn::normalization::_native_batch_norm_legit_no_training(input, weight, bias,
+        running_mean, running_var, momentum, eps),
+}
+
+operator! {
+    /// `native_batch_norm` with running statistics, which are not updated.
+    _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: "_native_batch_norm_legit_no_training.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        _native_batch_norm_legit_no_training_out(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>,
+        running_mean: &Tensor, running_var: &Tensor, momentum: f64, eps: f64, out0: &Tensor, out1: &Tensor,
+        out2: &Tensor) -> (), by [input, weight, bias, running_mean, running_var, out0, out1, out2];
+    CompositeImplicitAutograd => {
+        let (result0, result1, result2) = native::nn::normalization::_native_batch_norm_legit_no_training(input,
+            weight, bias, running_mean, running_var, momentum, eps)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, which are `normalized_shape`.
+    RMS_NORM: "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+        rms_norm(input: &Tensor, normalized_shape: &[i64], weight: Option<&Tensor>, eps: Option<f64>) -> Tensor,
+        by [input, weight];
+    CompositeImplicitAutograd => native::nn::normalization::rms_norm(input, normalized_shape, weight, eps),
+}
+
+operator! {
+    /// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, and `1 / sqrt(mean(input^2) + eps)` of each row.
+    _FUSED_RMS_NORM: "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
+        _fused_rms_norm(input: &Tensor, normalized_shape: &[i64], weight: Option<&Tensor>,
+        eps: Option<f64>) -> (Tensor, Tensor), by [input, weight];
+    Cpu => {
+        if input.was_resized() || weight.was_resized() {
+            return kernel(&input.snapshot(), normalized_shape, weight.snapshot().as_ref(), eps);
+        }
+        native::nn::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
+    },
+    Meta => {
+        if input.was_resized() || weight.was_resized() {
+            return kernel(&input.snapshot(), normalized_shape, weight.snapshot().as_ref(), eps);
+        }
+        ensure_same_device("_fused_rms_norm", &[input].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        native::nn::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
+    },
+}
+
+operator! {
+    /// The derivative of root mean square normalization; a gradient that `output_mask` leaves out has no elements.
+    _FUSED_RMS_NORM_BACKWARD: "_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)",
+        _fused_rms_norm_backward(grad_out: &Tensor, input: &Tensor, normalized_shape: &[i64], rstd: &Tensor,
+        weight: Option<&Tensor>, output_mask: [bool; 2]) -> (Tensor, Tensor), by [grad_out, input, rstd, weight];
+    Cpu => {
+        if grad_out.was_resized() || input.was_resized() || rstd.was_resized() || weight.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &rstd.snapshot(),
+                weight.snapshot().as_ref(), output_mask);
+        }
+        native::nn::normalization::fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight,
+            output_mask)
+    },
+    Meta => {
+        if grad_out.was_resized() || input.was_resized() || rstd.was_resized() || weight.was_resized() {
+            return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &rstd.snapshot(),
+                weight.snapshot().as_ref(), output_mask);
+        }
+        ensure_same_device("_fused_rms_norm_backward", &[grad_out, input,
+            rstd].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        native::nn::normalization::fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight,
+            output_mask)
+    },
 }

@@ -2,611 +2,110 @@
 
 //! The operators whose kernels are in `native::norms`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar, ScalarType};
+use flambeau_core::{Scalar, ScalarType};
 
-/// A kernel of `renorm`.
-pub type RenormFn = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar) -> Result<Tensor>;
-
-/// The operator `renorm`.
-pub static RENORM: Operator<RenormFn> = Operator::new(
-    "renorm",
-    "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_composite as RenormFn),
-        observed!(RENORM: RenormFn, [self_], self_, p, dim, maxnorm),
-        boxing!(RENORM: RenormFn, self_, p, dim, maxnorm),
-    ],
-    renorm_boxed,
-);
-
-/// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
-///
-/// `renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor`
-#[inline]
-pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = RENORM.select(self_.key_set())?;
-    kernel(keys, self_, p, dim, maxnorm)
+operator! {
+    /// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
+    RENORM: "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", renorm(self_: &Tensor, p: Scalar,
+        dim: i64, maxnorm: Scalar) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::norms::renorm(self_, p, dim, maxnorm),
 }
 
-fn renorm_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Scalar,
-    dim: i64,
-    maxnorm: Scalar,
-) -> Result<Tensor> {
-    native::linalg::norms::renorm(self_, p, dim, maxnorm)
+operator! {
+    /// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
+    RENORM_: "renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)", renorm_(self_: &Tensor,
+        p: Scalar, dim: i64, maxnorm: Scalar) -> (), by [self_];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::norms::renorm(self_, p, dim, maxnorm)?;
+        copy_to_self("renorm_", &result, self_)
+    },
 }
 
-fn renorm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("renorm", given, 4)?;
-    renorm(arguments.tensor()?, arguments.scalar()?, arguments.int()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
+    RENORM_OUT: "renorm.out(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor(a!) out) -> Tensor(a!)",
+        renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::norms::renorm(self_, p, dim, maxnorm)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `renorm_`.
-pub type RenormInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar) -> Result<()>;
-
-/// The operator `renorm_`.
-pub static RENORM_: Operator<RenormInPlaceFn> = Operator::new(
-    "renorm_",
-    "renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm__composite as RenormInPlaceFn),
-        observed!(RENORM_: RenormInPlaceFn, [self_], self_, p, dim, maxnorm),
-        boxing!(RENORM_: RenormInPlaceFn, self_, p, dim, maxnorm),
-    ],
-    renorm__boxed,
-);
-
-/// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
-///
-/// `renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)`
-#[inline]
-pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
-    let (keys, kernel) = RENORM_.select(self_.key_set())?;
-    kernel(keys, self_, p, dim, maxnorm)
+operator! {
+    /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
+    LINALG_MATRIX_NORM: "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        linalg_matrix_norm(self_: &Tensor, ord: Scalar, dim: &[i64], keepdim: bool,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::norms::matrix_norm(self_, ord, dim, keepdim, dtype),
 }
 
-fn renorm__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Scalar,
-    dim: i64,
-    maxnorm: Scalar,
-) -> Result<()> {
-    let result = native::linalg::norms::renorm(self_, p, dim, maxnorm)?;
-    copy_to_self("renorm_", &result, self_)
+operator! {
+    /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
+    LINALG_MATRIX_NORM_OUT: "linalg_matrix_norm.out(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        linalg_matrix_norm_out(self_: &Tensor, ord: Scalar, dim: &[i64], keepdim: bool, dtype: Option<ScalarType>,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::norms::matrix_norm(self_, ord, dim, keepdim, dtype)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn renorm__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("renorm_", given, 4)?;
-    renorm_(arguments.tensor()?, arguments.scalar()?, arguments.int()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
+    LINALG_MATRIX_NORM_STR_ORD: "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        linalg_matrix_norm_str_ord(self_: &Tensor, ord: &str, dim: &[i64], keepdim: bool,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::norms::matrix_norm_named(self_, ord, dim, keepdim, dtype),
 }
 
-/// A kernel of `renorm.out`.
-pub type RenormOutFn = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `renorm.out`.
-pub static RENORM_OUT: Operator<RenormOutFn> = Operator::new(
-    "renorm.out",
-    "renorm.out(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_out_composite as RenormOutFn),
-        observed!(RENORM_OUT: RenormOutFn, [self_, out], self_, p, dim, maxnorm, out),
-        boxing!(RENORM_OUT: RenormOutFn, self_, p, dim, maxnorm, out),
-    ],
-    renorm_out_boxed,
-);
-
-/// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
-///
-/// `renorm.out(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RENORM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, p, dim, maxnorm, out)
+operator! {
+    /// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
+    LINALG_MATRIX_NORM_STR_ORD_OUT: "linalg_matrix_norm.str_ord_out(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        linalg_matrix_norm_str_ord_out(self_: &Tensor, ord: &str, dim: &[i64], keepdim: bool,
+        dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::norms::matrix_norm_named(self_, ord, dim, keepdim, dtype)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn renorm_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Scalar,
-    dim: i64,
-    maxnorm: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::norms::renorm(self_, p, dim, maxnorm)?;
-    copy_to_out(&result, out)
+operator! {
+    /// `linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two.
+    LINALG_NORM: "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        linalg_norm(self_: &Tensor, ord: Option<Scalar>, dim: Option<&[i64]>, keepdim: bool,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::norms::norm(self_, ord, dim, keepdim, dtype),
 }
 
-fn renorm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("renorm.out", given, 5)?;
-    renorm_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.int()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two.
+    LINALG_NORM_OUT: "linalg_norm.out(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        linalg_norm_out(self_: &Tensor, ord: Option<Scalar>, dim: Option<&[i64]>, keepdim: bool,
+        dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::norms::norm(self_, ord, dim, keepdim, dtype)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `linalg_matrix_norm`.
-pub type LinalgMatrixNormFn =
-    fn(DispatchKeySet, &Tensor, Scalar, &[i64], bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `linalg_matrix_norm`.
-pub static LINALG_MATRIX_NORM: Operator<LinalgMatrixNormFn> = Operator::new(
-    "linalg_matrix_norm",
-    "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            linalg_matrix_norm_composite as LinalgMatrixNormFn,
-        ),
-        observed!(LINALG_MATRIX_NORM: LinalgMatrixNormFn, [self_], self_, ord, dim, keepdim, dtype),
-        boxing!(LINALG_MATRIX_NORM: LinalgMatrixNormFn, self_, ord, dim, keepdim, dtype),
-    ],
-    linalg_matrix_norm_boxed,
-);
-
-/// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
-///
-/// `linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn linalg_matrix_norm(
-    self_: &Tensor,
-    ord: Scalar,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_MATRIX_NORM.select(self_.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype)
+operator! {
+    /// `linalg_matrix_norm` over two dimensions.
+    LINALG_NORM_ORD_STR: "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        linalg_norm_ord_str(self_: &Tensor, ord: &str, dim: Option<&[i64]>, keepdim: bool,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::linalg::norms::norm_named(self_, ord, dim, keepdim, dtype),
 }
 
-fn linalg_matrix_norm_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    native::linalg::norms::matrix_norm(self_, ord, dim, keepdim, dtype)
-}
-
-fn linalg_matrix_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_matrix_norm", given, 5)?;
-    linalg_matrix_norm(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_matrix_norm.out`.
-pub type LinalgMatrixNormOutFn =
-    fn(DispatchKeySet, &Tensor, Scalar, &[i64], bool, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `linalg_matrix_norm.out`.
-pub static LINALG_MATRIX_NORM_OUT: Operator<LinalgMatrixNormOutFn> = Operator::new(
-    "linalg_matrix_norm.out",
-    "linalg_matrix_norm.out(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            linalg_matrix_norm_out_composite as LinalgMatrixNormOutFn,
-        ),
-        observed!(LINALG_MATRIX_NORM_OUT: LinalgMatrixNormOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
-        boxing!(LINALG_MATRIX_NORM_OUT: LinalgMatrixNormOutFn, self_, ord, dim, keepdim, dtype, out),
-    ],
-    linalg_matrix_norm_out_boxed,
-);
-
-/// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
-///
-/// `linalg_matrix_norm.out(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linalg_matrix_norm_out(
-    self_: &Tensor,
-    ord: Scalar,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = LINALG_MATRIX_NORM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype, out)
-}
-
-fn linalg_matrix_norm_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::norms::matrix_norm(self_, ord, dim, keepdim, dtype)?;
-    copy_to_out(&result, out)
-}
-
-fn linalg_matrix_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_matrix_norm.out", given, 6)?;
-    linalg_matrix_norm_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_matrix_norm.str_ord`.
-pub type LinalgMatrixNormStrOrdFn =
-    fn(DispatchKeySet, &Tensor, &str, &[i64], bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `linalg_matrix_norm.str_ord`.
-pub static LINALG_MATRIX_NORM_STR_ORD: Operator<LinalgMatrixNormStrOrdFn> = Operator::new(
-    "linalg_matrix_norm.str_ord",
-    "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            linalg_matrix_norm_str_ord_composite as LinalgMatrixNormStrOrdFn,
-        ),
-        observed!(LINALG_MATRIX_NORM_STR_ORD: LinalgMatrixNormStrOrdFn, [self_], self_, ord, dim, keepdim, dtype),
-        boxing!(LINALG_MATRIX_NORM_STR_ORD: LinalgMatrixNormStrOrdFn, self_, ord, dim, keepdim, dtype),
-    ],
-    linalg_matrix_norm_str_ord_boxed,
-);
-
-/// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
-///
-/// `linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn linalg_matrix_norm_str_ord(
-    self_: &Tensor,
-    ord: &str,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_MATRIX_NORM_STR_ORD.select(self_.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype)
-}
-
-fn linalg_matrix_norm_str_ord_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: &str,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    native::linalg::norms::matrix_norm_named(self_, ord, dim, keepdim, dtype)
-}
-
-fn linalg_matrix_norm_str_ord_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_matrix_norm.str_ord", given, 5)?;
-    linalg_matrix_norm_str_ord(
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_matrix_norm.str_ord_out`.
-pub type LinalgMatrixNormStrOrdOutFn =
-    fn(DispatchKeySet, &Tensor, &str, &[i64], bool, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `linalg_matrix_norm.str_ord_out`.
-pub static LINALG_MATRIX_NORM_STR_ORD_OUT: Operator<LinalgMatrixNormStrOrdOutFn> = Operator::new(
-    "linalg_matrix_norm.str_ord_out",
-    "linalg_matrix_norm.str_ord_out(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            linalg_matrix_norm_str_ord_out_composite as LinalgMatrixNormStrOrdOutFn,
-        ),
-        observed!(LINALG_MATRIX_NORM_STR_ORD_OUT: LinalgMatrixNormStrOrdOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
-        boxing!(LINALG_MATRIX_NORM_STR_ORD_OUT: LinalgMatrixNormStrOrdOutFn, self_, ord, dim, keepdim, dtype, out),
-    ],
-    linalg_matrix_norm_str_ord_out_boxed,
-);
-
-/// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
-///
-/// `linalg_matrix_norm.str_ord_out(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linalg_matrix_norm_str_ord_out(
-    self_: &Tensor,
-    ord: &str,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = LINALG_MATRIX_NORM_STR_ORD_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype, out)
-}
-
-fn linalg_matrix_norm_str_ord_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: &str,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::norms::matrix_norm_named(self_, ord, dim, keepdim, dtype)?;
-    copy_to_out(&result, out)
-}
-
-fn linalg_matrix_norm_str_ord_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_matrix_norm.str_ord_out", given, 6)?;
-    linalg_matrix_norm_str_ord_out(
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_norm`.
-pub type LinalgNormFn =
-    fn(DispatchKeySet, &Tensor, Option<Scalar>, Option<&[i64]>, bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `linalg_norm`.
-pub static LINALG_NORM: Operator<LinalgNormFn> = Operator::new(
-    "linalg_norm",
-    "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_norm_composite as LinalgNormFn),
-        observed!(LINALG_NORM: LinalgNormFn, [self_], self_, ord, dim, keepdim, dtype),
-        boxing!(LINALG_NORM: LinalgNormFn, self_, ord, dim, keepdim, dtype),
-    ],
-    linalg_norm_boxed,
-);
-
-/// `linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two.
-///
-/// `linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn linalg_norm(
-    self_: &Tensor,
-    ord: Option<Scalar>,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_NORM.select(self_.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype)
-}
-
-fn linalg_norm_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: Option<Scalar>,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    native::linalg::norms::norm(self_, ord, dim, keepdim, dtype)
-}
-
-fn linalg_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_norm", given, 5)?;
-    linalg_norm(
-        arguments.tensor()?,
-        arguments.optional_scalar()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_norm.out`.
-pub type LinalgNormOutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<Scalar>,
-    Option<&[i64]>,
-    bool,
-    Option<ScalarType>,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `linalg_norm.out`.
-pub static LINALG_NORM_OUT: Operator<LinalgNormOutFn> = Operator::new(
-    "linalg_norm.out",
-    "linalg_norm.out(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_norm_out_composite as LinalgNormOutFn),
-        observed!(LINALG_NORM_OUT: LinalgNormOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
-        boxing!(LINALG_NORM_OUT: LinalgNormOutFn, self_, ord, dim, keepdim, dtype, out),
-    ],
-    linalg_norm_out_boxed,
-);
-
-/// `linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two.
-///
-/// `linalg_norm.out(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linalg_norm_out(
-    self_: &Tensor,
-    ord: Option<Scalar>,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = LINALG_NORM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype, out)
-}
-
-fn linalg_norm_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: Option<Scalar>,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::norms::norm(self_, ord, dim, keepdim, dtype)?;
-    copy_to_out(&result, out)
-}
-
-fn linalg_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_norm.out", given, 6)?;
-    linalg_norm_out(
-        arguments.tensor()?,
-        arguments.optional_scalar()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_norm.ord_str`.
-pub type LinalgNormOrdStrFn =
-    fn(DispatchKeySet, &Tensor, &str, Option<&[i64]>, bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `linalg_norm.ord_str`.
-pub static LINALG_NORM_ORD_STR: Operator<LinalgNormOrdStrFn> = Operator::new(
-    "linalg_norm.ord_str",
-    "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            linalg_norm_ord_str_composite as LinalgNormOrdStrFn,
-        ),
-        observed!(LINALG_NORM_ORD_STR: LinalgNormOrdStrFn, [self_], self_, ord, dim, keepdim, dtype),
-        boxing!(LINALG_NORM_ORD_STR: LinalgNormOrdStrFn, self_, ord, dim, keepdim, dtype),
-    ],
-    linalg_norm_ord_str_boxed,
-);
-
-/// `linalg_matrix_norm` over two dimensions.
-///
-/// `linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn linalg_norm_ord_str(
-    self_: &Tensor,
-    ord: &str,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_NORM_ORD_STR.select(self_.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype)
-}
-
-fn linalg_norm_ord_str_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: &str,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    native::linalg::norms::norm_named(self_, ord, dim, keepdim, dtype)
-}
-
-fn linalg_norm_ord_str_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_norm.ord_str", given, 5)?;
-    linalg_norm_ord_str(
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_norm.ord_str_out`.
-pub type LinalgNormOrdStrOutFn =
-    fn(DispatchKeySet, &Tensor, &str, Option<&[i64]>, bool, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `linalg_norm.ord_str_out`.
-pub static LINALG_NORM_ORD_STR_OUT: Operator<LinalgNormOrdStrOutFn> = Operator::new(
-    "linalg_norm.ord_str_out",
-    "linalg_norm.ord_str_out(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            linalg_norm_ord_str_out_composite as LinalgNormOrdStrOutFn,
-        ),
-        observed!(LINALG_NORM_ORD_STR_OUT: LinalgNormOrdStrOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
-        boxing!(LINALG_NORM_ORD_STR_OUT: LinalgNormOrdStrOutFn, self_, ord, dim, keepdim, dtype, out),
-    ],
-    linalg_norm_ord_str_out_boxed,
-);
-
-/// `linalg_matrix_norm` over two dimensions.
-///
-/// `linalg_norm.ord_str_out(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linalg_norm_ord_str_out(
-    self_: &Tensor,
-    ord: &str,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = LINALG_NORM_ORD_STR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype, out)
-}
-
-fn linalg_norm_ord_str_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: &str,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::norms::norm_named(self_, ord, dim, keepdim, dtype)?;
-    copy_to_out(&result, out)
-}
-
-fn linalg_norm_ord_str_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_norm.ord_str_out", given, 6)?;
-    linalg_norm_ord_str_out(
-        arguments.tensor()?,
-        arguments.str()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `linalg_matrix_norm` over two dimensions.
+    LINALG_NORM_ORD_STR_OUT: "linalg_norm.ord_str_out(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        linalg_norm_ord_str_out(self_: &Tensor, ord: &str, dim: Option<&[i64]>, keepdim: bool,
+        dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::norms::norm_named(self_, ord, dim, keepdim, dtype)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,474 +2,108 @@
 
 //! The operators whose kernels are in `native::padding`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `reflection_pad1d`.
-pub type ReflectionPad1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `reflection_pad1d`.
-pub static REFLECTION_PAD1D: Operator<ReflectionPad1dFn> = Operator::new(
-    "reflection_pad1d",
-    "reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad1d_composite as ReflectionPad1dFn),
-        observed!(REFLECTION_PAD1D: ReflectionPad1dFn, [self_], self_, padding),
-        boxing!(REFLECTION_PAD1D: ReflectionPad1dFn, self_, padding),
-    ],
-    reflection_pad1d_boxed,
-);
-
-/// Pads the last dimension by reflection.
-///
-/// `reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor`
-#[inline]
-pub fn reflection_pad1d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = REFLECTION_PAD1D.select(self_.key_set())?;
-    kernel(keys, self_, padding)
+operator! {
+    /// Pads the last dimension by reflection.
+    REFLECTION_PAD1D: "reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor", reflection_pad1d(self_: &Tensor,
+        padding: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::padding::reflection_pad1d(self_, padding),
 }
 
-fn reflection_pad1d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::nn::padding::reflection_pad1d(self_, padding)
+operator! {
+    /// Pads the last dimension by reflection.
+    REFLECTION_PAD1D_OUT: "reflection_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)",
+        reflection_pad1d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::padding::reflection_pad1d(self_, padding)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn reflection_pad1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reflection_pad1d", given, 2)?;
-    reflection_pad1d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+operator! {
+    /// Pads the last 2 dimensions by reflection.
+    REFLECTION_PAD2D: "reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor", reflection_pad2d(self_: &Tensor,
+        padding: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::padding::reflection_pad2d(self_, padding),
 }
 
-/// A kernel of `reflection_pad1d.out`.
-pub type ReflectionPad1dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `reflection_pad1d.out`.
-pub static REFLECTION_PAD1D_OUT: Operator<ReflectionPad1dOutFn> = Operator::new(
-    "reflection_pad1d.out",
-    "reflection_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            reflection_pad1d_out_composite as ReflectionPad1dOutFn,
-        ),
-        observed!(REFLECTION_PAD1D_OUT: ReflectionPad1dOutFn, [self_, out], self_, padding, out),
-        boxing!(REFLECTION_PAD1D_OUT: ReflectionPad1dOutFn, self_, padding, out),
-    ],
-    reflection_pad1d_out_boxed,
-);
-
-/// Pads the last dimension by reflection.
-///
-/// `reflection_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn reflection_pad1d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REFLECTION_PAD1D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, padding, out)
+operator! {
+    /// Pads the last 2 dimensions by reflection.
+    REFLECTION_PAD2D_OUT: "reflection_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)",
+        reflection_pad2d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::padding::reflection_pad2d(self_, padding)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn reflection_pad1d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    padding: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::padding::reflection_pad1d(self_, padding)?;
-    copy_to_out(&result, out)
+operator! {
+    /// Pads the last 3 dimensions by reflection.
+    REFLECTION_PAD3D: "reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor", reflection_pad3d(self_: &Tensor,
+        padding: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::padding::reflection_pad3d(self_, padding),
 }
 
-fn reflection_pad1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reflection_pad1d.out", given, 3)?;
-    reflection_pad1d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Pads the last 3 dimensions by reflection.
+    REFLECTION_PAD3D_OUT: "reflection_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)",
+        reflection_pad3d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::padding::reflection_pad3d(self_, padding)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `reflection_pad2d`.
-pub type ReflectionPad2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `reflection_pad2d`.
-pub static REFLECTION_PAD2D: Operator<ReflectionPad2dFn> = Operator::new(
-    "reflection_pad2d",
-    "reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad2d_composite as ReflectionPad2dFn),
-        observed!(REFLECTION_PAD2D: ReflectionPad2dFn, [self_], self_, padding),
-        boxing!(REFLECTION_PAD2D: ReflectionPad2dFn, self_, padding),
-    ],
-    reflection_pad2d_boxed,
-);
-
-/// Pads the last 2 dimensions by reflection.
-///
-/// `reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor`
-#[inline]
-pub fn reflection_pad2d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = REFLECTION_PAD2D.select(self_.key_set())?;
-    kernel(keys, self_, padding)
+operator! {
+    /// Pads the last dimension by replicating the elements at its ends.
+    REPLICATION_PAD1D: "replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
+        replication_pad1d(self_: &Tensor, padding: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::padding::replication_pad1d(self_, padding),
 }
 
-fn reflection_pad2d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::nn::padding::reflection_pad2d(self_, padding)
+operator! {
+    /// Pads the last dimension by replicating the elements at its ends.
+    REPLICATION_PAD1D_OUT: "replication_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)",
+        replication_pad1d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::padding::replication_pad1d(self_, padding)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn reflection_pad2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reflection_pad2d", given, 2)?;
-    reflection_pad2d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+operator! {
+    /// Pads the last 2 dimensions by replicating the elements at their ends.
+    REPLICATION_PAD2D: "replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
+        replication_pad2d(self_: &Tensor, padding: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::padding::replication_pad2d(self_, padding),
 }
 
-/// A kernel of `reflection_pad2d.out`.
-pub type ReflectionPad2dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `reflection_pad2d.out`.
-pub static REFLECTION_PAD2D_OUT: Operator<ReflectionPad2dOutFn> = Operator::new(
-    "reflection_pad2d.out",
-    "reflection_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            reflection_pad2d_out_composite as ReflectionPad2dOutFn,
-        ),
-        observed!(REFLECTION_PAD2D_OUT: ReflectionPad2dOutFn, [self_, out], self_, padding, out),
-        boxing!(REFLECTION_PAD2D_OUT: ReflectionPad2dOutFn, self_, padding, out),
-    ],
-    reflection_pad2d_out_boxed,
-);
-
-/// Pads the last 2 dimensions by reflection.
-///
-/// `reflection_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn reflection_pad2d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REFLECTION_PAD2D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, padding, out)
+operator! {
+    /// Pads the last 2 dimensions by replicating the elements at their ends.
+    REPLICATION_PAD2D_OUT: "replication_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)",
+        replication_pad2d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::padding::replication_pad2d(self_, padding)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn reflection_pad2d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    padding: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::padding::reflection_pad2d(self_, padding)?;
-    copy_to_out(&result, out)
+operator! {
+    /// Pads the last 3 dimensions by replicating the elements at their ends.
+    REPLICATION_PAD3D: "replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
+        replication_pad3d(self_: &Tensor, padding: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::padding::replication_pad3d(self_, padding),
 }
 
-fn reflection_pad2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reflection_pad2d.out", given, 3)?;
-    reflection_pad2d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `reflection_pad3d`.
-pub type ReflectionPad3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `reflection_pad3d`.
-pub static REFLECTION_PAD3D: Operator<ReflectionPad3dFn> = Operator::new(
-    "reflection_pad3d",
-    "reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad3d_composite as ReflectionPad3dFn),
-        observed!(REFLECTION_PAD3D: ReflectionPad3dFn, [self_], self_, padding),
-        boxing!(REFLECTION_PAD3D: ReflectionPad3dFn, self_, padding),
-    ],
-    reflection_pad3d_boxed,
-);
-
-/// Pads the last 3 dimensions by reflection.
-///
-/// `reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor`
-#[inline]
-pub fn reflection_pad3d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = REFLECTION_PAD3D.select(self_.key_set())?;
-    kernel(keys, self_, padding)
-}
-
-fn reflection_pad3d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::nn::padding::reflection_pad3d(self_, padding)
-}
-
-fn reflection_pad3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reflection_pad3d", given, 2)?;
-    reflection_pad3d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `reflection_pad3d.out`.
-pub type ReflectionPad3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `reflection_pad3d.out`.
-pub static REFLECTION_PAD3D_OUT: Operator<ReflectionPad3dOutFn> = Operator::new(
-    "reflection_pad3d.out",
-    "reflection_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            reflection_pad3d_out_composite as ReflectionPad3dOutFn,
-        ),
-        observed!(REFLECTION_PAD3D_OUT: ReflectionPad3dOutFn, [self_, out], self_, padding, out),
-        boxing!(REFLECTION_PAD3D_OUT: ReflectionPad3dOutFn, self_, padding, out),
-    ],
-    reflection_pad3d_out_boxed,
-);
-
-/// Pads the last 3 dimensions by reflection.
-///
-/// `reflection_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn reflection_pad3d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REFLECTION_PAD3D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, padding, out)
-}
-
-fn reflection_pad3d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    padding: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::padding::reflection_pad3d(self_, padding)?;
-    copy_to_out(&result, out)
-}
-
-fn reflection_pad3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reflection_pad3d.out", given, 3)?;
-    reflection_pad3d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `replication_pad1d`.
-pub type ReplicationPad1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `replication_pad1d`.
-pub static REPLICATION_PAD1D: Operator<ReplicationPad1dFn> = Operator::new(
-    "replication_pad1d",
-    "replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            replication_pad1d_composite as ReplicationPad1dFn,
-        ),
-        observed!(REPLICATION_PAD1D: ReplicationPad1dFn, [self_], self_, padding),
-        boxing!(REPLICATION_PAD1D: ReplicationPad1dFn, self_, padding),
-    ],
-    replication_pad1d_boxed,
-);
-
-/// Pads the last dimension by replicating the elements at its ends.
-///
-/// `replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor`
-#[inline]
-pub fn replication_pad1d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = REPLICATION_PAD1D.select(self_.key_set())?;
-    kernel(keys, self_, padding)
-}
-
-fn replication_pad1d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::nn::padding::replication_pad1d(self_, padding)
-}
-
-fn replication_pad1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("replication_pad1d", given, 2)?;
-    replication_pad1d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `replication_pad1d.out`.
-pub type ReplicationPad1dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `replication_pad1d.out`.
-pub static REPLICATION_PAD1D_OUT: Operator<ReplicationPad1dOutFn> = Operator::new(
-    "replication_pad1d.out",
-    "replication_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            replication_pad1d_out_composite as ReplicationPad1dOutFn,
-        ),
-        observed!(REPLICATION_PAD1D_OUT: ReplicationPad1dOutFn, [self_, out], self_, padding, out),
-        boxing!(REPLICATION_PAD1D_OUT: ReplicationPad1dOutFn, self_, padding, out),
-    ],
-    replication_pad1d_out_boxed,
-);
-
-/// Pads the last dimension by replicating the elements at its ends.
-///
-/// `replication_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn replication_pad1d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REPLICATION_PAD1D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, padding, out)
-}
-
-fn replication_pad1d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    padding: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::padding::replication_pad1d(self_, padding)?;
-    copy_to_out(&result, out)
-}
-
-fn replication_pad1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("replication_pad1d.out", given, 3)?;
-    replication_pad1d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `replication_pad2d`.
-pub type ReplicationPad2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `replication_pad2d`.
-pub static REPLICATION_PAD2D: Operator<ReplicationPad2dFn> = Operator::new(
-    "replication_pad2d",
-    "replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            replication_pad2d_composite as ReplicationPad2dFn,
-        ),
-        observed!(REPLICATION_PAD2D: ReplicationPad2dFn, [self_], self_, padding),
-        boxing!(REPLICATION_PAD2D: ReplicationPad2dFn, self_, padding),
-    ],
-    replication_pad2d_boxed,
-);
-
-/// Pads the last 2 dimensions by replicating the elements at their ends.
-///
-/// `replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor`
-#[inline]
-pub fn replication_pad2d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = REPLICATION_PAD2D.select(self_.key_set())?;
-    kernel(keys, self_, padding)
-}
-
-fn replication_pad2d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::nn::padding::replication_pad2d(self_, padding)
-}
-
-fn replication_pad2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("replication_pad2d", given, 2)?;
-    replication_pad2d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `replication_pad2d.out`.
-pub type ReplicationPad2dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `replication_pad2d.out`.
-pub static REPLICATION_PAD2D_OUT: Operator<ReplicationPad2dOutFn> = Operator::new(
-    "replication_pad2d.out",
-    "replication_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            replication_pad2d_out_composite as ReplicationPad2dOutFn,
-        ),
-        observed!(REPLICATION_PAD2D_OUT: ReplicationPad2dOutFn, [self_, out], self_, padding, out),
-        boxing!(REPLICATION_PAD2D_OUT: ReplicationPad2dOutFn, self_, padding, out),
-    ],
-    replication_pad2d_out_boxed,
-);
-
-/// Pads the last 2 dimensions by replicating the elements at their ends.
-///
-/// `replication_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn replication_pad2d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REPLICATION_PAD2D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, padding, out)
-}
-
-fn replication_pad2d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    padding: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::padding::replication_pad2d(self_, padding)?;
-    copy_to_out(&result, out)
-}
-
-fn replication_pad2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("replication_pad2d.out", given, 3)?;
-    replication_pad2d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `replication_pad3d`.
-pub type ReplicationPad3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `replication_pad3d`.
-pub static REPLICATION_PAD3D: Operator<ReplicationPad3dFn> = Operator::new(
-    "replication_pad3d",
-    "replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            replication_pad3d_composite as ReplicationPad3dFn,
-        ),
-        observed!(REPLICATION_PAD3D: ReplicationPad3dFn, [self_], self_, padding),
-        boxing!(REPLICATION_PAD3D: ReplicationPad3dFn, self_, padding),
-    ],
-    replication_pad3d_boxed,
-);
-
-/// Pads the last 3 dimensions by replicating the elements at their ends.
-///
-/// `replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor`
-#[inline]
-pub fn replication_pad3d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = REPLICATION_PAD3D.select(self_.key_set())?;
-    kernel(keys, self_, padding)
-}
-
-fn replication_pad3d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::nn::padding::replication_pad3d(self_, padding)
-}
-
-fn replication_pad3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("replication_pad3d", given, 2)?;
-    replication_pad3d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `replication_pad3d.out`.
-pub type ReplicationPad3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `replication_pad3d.out`.
-pub static REPLICATION_PAD3D_OUT: Operator<ReplicationPad3dOutFn> = Operator::new(
-    "replication_pad3d.out",
-    "replication_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            replication_pad3d_out_composite as ReplicationPad3dOutFn,
-        ),
-        observed!(REPLICATION_PAD3D_OUT: ReplicationPad3dOutFn, [self_, out], self_, padding, out),
-        boxing!(REPLICATION_PAD3D_OUT: ReplicationPad3dOutFn, self_, padding, out),
-    ],
-    replication_pad3d_out_boxed,
-);
-
-/// Pads the last 3 dimensions by replicating the elements at their ends.
-///
-/// `replication_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn replication_pad3d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REPLICATION_PAD3D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, padding, out)
-}
-
-fn replication_pad3d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    padding: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::padding::replication_pad3d(self_, padding)?;
-    copy_to_out(&result, out)
-}
-
-fn replication_pad3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("replication_pad3d.out", given, 3)?;
-    replication_pad3d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Pads the last 3 dimensions by replicating the elements at their ends.
+    REPLICATION_PAD3D_OUT: "replication_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)",
+        replication_pad3d_out(self_: &Tensor, padding: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::padding::replication_pad3d(self_, padding)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,269 +2,64 @@
 
 //! The operators whose kernels are in `native::pixel_shuffle`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `pixel_shuffle`.
-pub type PixelShuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `pixel_shuffle`.
-pub static PIXEL_SHUFFLE: Operator<PixelShuffleFn> = Operator::new(
-    "pixel_shuffle",
-    "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_shuffle_composite as PixelShuffleFn),
-        observed!(PIXEL_SHUFFLE: PixelShuffleFn, [self_], self_, upscale_factor),
-        boxing!(PIXEL_SHUFFLE: PixelShuffleFn, self_, upscale_factor),
-    ],
-    pixel_shuffle_boxed,
-);
-
-/// Rearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels.
-///
-/// `pixel_shuffle(Tensor self, int upscale_factor) -> Tensor`
-#[inline]
-pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
-    let (keys, kernel) = PIXEL_SHUFFLE.select(self_.key_set())?;
-    kernel(keys, self_, upscale_factor)
+operator! {
+    /// Rearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels.
+    PIXEL_SHUFFLE: "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle(self_: &Tensor,
+        upscale_factor: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pixel_shuffle::pixel_shuffle(self_, upscale_factor),
 }
 
-fn pixel_shuffle_composite(_keys: DispatchKeySet, self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
-    native::nn::pixel_shuffle::pixel_shuffle(self_, upscale_factor)
+operator! {
+    /// Rearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels.
+    PIXEL_SHUFFLE_OUT: "pixel_shuffle.out(Tensor self, int upscale_factor, *, Tensor(a!) out) -> Tensor(a!)",
+        pixel_shuffle_out(self_: &Tensor, upscale_factor: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::pixel_shuffle::pixel_shuffle(self_, upscale_factor)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn pixel_shuffle_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pixel_shuffle", given, 2)?;
-    pixel_shuffle(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// Rearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels.
+    PIXEL_UNSHUFFLE: "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", pixel_unshuffle(self_: &Tensor,
+        downscale_factor: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pixel_shuffle::pixel_unshuffle(self_, downscale_factor),
 }
 
-/// A kernel of `pixel_shuffle.out`.
-pub type PixelShuffleOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `pixel_shuffle.out`.
-pub static PIXEL_SHUFFLE_OUT: Operator<PixelShuffleOutFn> = Operator::new(
-    "pixel_shuffle.out",
-    "pixel_shuffle.out(Tensor self, int upscale_factor, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_shuffle_out_composite as PixelShuffleOutFn),
-        observed!(PIXEL_SHUFFLE_OUT: PixelShuffleOutFn, [self_, out], self_, upscale_factor, out),
-        boxing!(PIXEL_SHUFFLE_OUT: PixelShuffleOutFn, self_, upscale_factor, out),
-    ],
-    pixel_shuffle_out_boxed,
-);
-
-/// Rearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels.
-///
-/// `pixel_shuffle.out(Tensor self, int upscale_factor, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn pixel_shuffle_out(self_: &Tensor, upscale_factor: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = PIXEL_SHUFFLE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, upscale_factor, out)
+operator! {
+    /// Rearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels.
+    PIXEL_UNSHUFFLE_OUT: "pixel_unshuffle.out(Tensor self, int downscale_factor, *, Tensor(a!) out) -> Tensor(a!)",
+        pixel_unshuffle_out(self_: &Tensor, downscale_factor: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::pixel_shuffle::pixel_unshuffle(self_, downscale_factor)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn pixel_shuffle_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    upscale_factor: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::pixel_shuffle::pixel_shuffle(self_, upscale_factor)?;
-    copy_to_out(&result, out)
+operator! {
+    /// Divides channels into groups and interleaves the groups.
+    CHANNEL_SHUFFLE: "channel_shuffle(Tensor self, SymInt groups) -> Tensor", channel_shuffle(self_: &Tensor,
+        groups: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pixel_shuffle::channel_shuffle(self_, groups),
 }
 
-fn pixel_shuffle_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pixel_shuffle.out", given, 3)?;
-    pixel_shuffle_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// Divides channels into groups and interleaves the groups.
+    CHANNEL_SHUFFLE_OUT: "channel_shuffle.out(Tensor self, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)",
+        channel_shuffle_out(self_: &Tensor, groups: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::pixel_shuffle::channel_shuffle(self_, groups)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `pixel_unshuffle`.
-pub type PixelUnshuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `pixel_unshuffle`.
-pub static PIXEL_UNSHUFFLE: Operator<PixelUnshuffleFn> = Operator::new(
-    "pixel_unshuffle",
-    "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_unshuffle_composite as PixelUnshuffleFn),
-        observed!(PIXEL_UNSHUFFLE: PixelUnshuffleFn, [self_], self_, downscale_factor),
-        boxing!(PIXEL_UNSHUFFLE: PixelUnshuffleFn, self_, downscale_factor),
-    ],
-    pixel_unshuffle_boxed,
-);
-
-/// Rearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels.
-///
-/// `pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor`
-#[inline]
-pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
-    let (keys, kernel) = PIXEL_UNSHUFFLE.select(self_.key_set())?;
-    kernel(keys, self_, downscale_factor)
-}
-
-fn pixel_unshuffle_composite(_keys: DispatchKeySet, self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
-    native::nn::pixel_shuffle::pixel_unshuffle(self_, downscale_factor)
-}
-
-fn pixel_unshuffle_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pixel_unshuffle", given, 2)?;
-    pixel_unshuffle(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `pixel_unshuffle.out`.
-pub type PixelUnshuffleOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `pixel_unshuffle.out`.
-pub static PIXEL_UNSHUFFLE_OUT: Operator<PixelUnshuffleOutFn> = Operator::new(
-    "pixel_unshuffle.out",
-    "pixel_unshuffle.out(Tensor self, int downscale_factor, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            pixel_unshuffle_out_composite as PixelUnshuffleOutFn,
-        ),
-        observed!(PIXEL_UNSHUFFLE_OUT: PixelUnshuffleOutFn, [self_, out], self_, downscale_factor, out),
-        boxing!(PIXEL_UNSHUFFLE_OUT: PixelUnshuffleOutFn, self_, downscale_factor, out),
-    ],
-    pixel_unshuffle_out_boxed,
-);
-
-/// Rearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels.
-///
-/// `pixel_unshuffle.out(Tensor self, int downscale_factor, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn pixel_unshuffle_out(self_: &Tensor, downscale_factor: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = PIXEL_UNSHUFFLE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, downscale_factor, out)
-}
-
-fn pixel_unshuffle_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    downscale_factor: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::pixel_shuffle::pixel_unshuffle(self_, downscale_factor)?;
-    copy_to_out(&result, out)
-}
-
-fn pixel_unshuffle_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pixel_unshuffle.out", given, 3)?;
-    pixel_unshuffle_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `channel_shuffle`.
-pub type ChannelShuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `channel_shuffle`.
-pub static CHANNEL_SHUFFLE: Operator<ChannelShuffleFn> = Operator::new(
-    "channel_shuffle",
-    "channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, channel_shuffle_composite as ChannelShuffleFn),
-        observed!(CHANNEL_SHUFFLE: ChannelShuffleFn, [self_], self_, groups),
-        boxing!(CHANNEL_SHUFFLE: ChannelShuffleFn, self_, groups),
-    ],
-    channel_shuffle_boxed,
-);
-
-/// Divides channels into groups and interleaves the groups.
-///
-/// `channel_shuffle(Tensor self, SymInt groups) -> Tensor`
-#[inline]
-pub fn channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
-    let (keys, kernel) = CHANNEL_SHUFFLE.select(self_.key_set())?;
-    kernel(keys, self_, groups)
-}
-
-fn channel_shuffle_composite(_keys: DispatchKeySet, self_: &Tensor, groups: i64) -> Result<Tensor> {
-    native::nn::pixel_shuffle::channel_shuffle(self_, groups)
-}
-
-fn channel_shuffle_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("channel_shuffle", given, 2)?;
-    channel_shuffle(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `channel_shuffle.out`.
-pub type ChannelShuffleOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `channel_shuffle.out`.
-pub static CHANNEL_SHUFFLE_OUT: Operator<ChannelShuffleOutFn> = Operator::new(
-    "channel_shuffle.out",
-    "channel_shuffle.out(Tensor self, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            channel_shuffle_out_composite as ChannelShuffleOutFn,
-        ),
-        observed!(CHANNEL_SHUFFLE_OUT: ChannelShuffleOutFn, [self_, out], self_, groups, out),
-        boxing!(CHANNEL_SHUFFLE_OUT: ChannelShuffleOutFn, self_, groups, out),
-    ],
-    channel_shuffle_out_boxed,
-);
-
-/// Divides channels into groups and interleaves the groups.
-///
-/// `channel_shuffle.out(Tensor self, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn channel_shuffle_out(self_: &Tensor, groups: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CHANNEL_SHUFFLE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, groups, out)
-}
-
-fn channel_shuffle_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    groups: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::pixel_shuffle::channel_shuffle(self_, groups)?;
-    copy_to_out(&result, out)
-}
-
-fn channel_shuffle_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("channel_shuffle.out", given, 3)?;
-    channel_shuffle_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `native_channel_shuffle`.
-pub type NativeChannelShuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `native_channel_shuffle`.
-pub static NATIVE_CHANNEL_SHUFFLE: Operator<NativeChannelShuffleFn> = Operator::new(
-    "native_channel_shuffle",
-    "native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            native_channel_shuffle_composite as NativeChannelShuffleFn,
-        ),
-        observed!(NATIVE_CHANNEL_SHUFFLE: NativeChannelShuffleFn, [self_], self_, groups),
-        boxing!(NATIVE_CHANNEL_SHUFFLE: NativeChannelShuffleFn, self_, groups),
-    ],
-    native_channel_shuffle_boxed,
-);
-
-/// Another name of `channel_shuffle`.
-///
-/// `native_channel_shuffle(Tensor self, SymInt groups) -> Tensor`
-#[inline]
-pub fn native_channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
-    let (keys, kernel) = NATIVE_CHANNEL_SHUFFLE.select(self_.key_set())?;
-    kernel(keys, self_, groups)
-}
-
-fn native_channel_shuffle_composite(_keys: DispatchKeySet, self_: &Tensor, groups: i64) -> Result<Tensor> {
-    native::nn::pixel_shuffle::channel_shuffle(self_, groups)
-}
-
-fn native_channel_shuffle_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("native_channel_shuffle", given, 2)?;
-    native_channel_shuffle(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// Another name of `channel_shuffle`.
+    NATIVE_CHANNEL_SHUFFLE: "native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
+        native_channel_shuffle(self_: &Tensor, groups: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pixel_shuffle::channel_shuffle(self_, groups),
 }

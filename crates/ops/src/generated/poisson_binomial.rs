@@ -2,217 +2,87 @@
 
 //! The operators whose kernels are in `native::poisson_binomial`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Generator, Result};
+use flambeau_core::Generator;
 
-/// A kernel of `poisson`.
-pub type PoissonFn = fn(DispatchKeySet, &Tensor, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `poisson`.
-pub static POISSON: Operator<PoissonFn> = Operator::new(
-    "poisson",
-    "poisson(Tensor self, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, poisson_kernel as PoissonFn),
-        Kernel::new(DispatchKey::Meta, poisson_kernel as PoissonFn),
-        observed!(POISSON: PoissonFn, [self_], self_, generator),
-        boxing!(POISSON: PoissonFn, self_, generator),
-    ],
-    poisson_boxed,
-);
-
-/// Random numbers of the Poisson distribution with the rates in `self`.
-///
-/// `poisson(Tensor self, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let (keys, kernel) = POISSON.select(self_.key_set())?;
-    kernel(keys, self_, generator)
+operator! {
+    /// Random numbers of the Poisson distribution with the rates in `self`.
+    POISSON: "poisson(Tensor self, Generator? generator=None) -> Tensor", poisson(self_: &Tensor,
+        generator: Option<&Generator>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), generator);
+        }
+        native::random::poisson_binomial::poisson(self_, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), generator);
+        }
+        native::random::poisson_binomial::poisson(self_, generator)
+    },
 }
 
-fn poisson_kernel(_keys: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    if self_.was_resized() {
-        return poisson_kernel(_keys, &self_.snapshot(), generator);
-    }
-    native::random::poisson_binomial::poisson(self_, generator)
+operator! {
+    /// Random numbers of the Poisson distribution with the rates in `self`.
+    POISSON_OUT: "poisson.out(Tensor self, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)",
+        poisson_out(self_: &Tensor, generator: Option<&Generator>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), generator, out);
+        }
+        let result = native::random::poisson_binomial::poisson(self_, generator)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), generator, out);
+        }
+        let result = native::random::poisson_binomial::poisson(self_, generator)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn poisson_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("poisson", given, 2)?;
-    poisson(arguments.tensor()?, arguments.optional_generator()?).map(IntoValues::into_values)
+operator! {
+    /// Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`.
+    BINOMIAL: "binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", binomial(count: &Tensor,
+        prob: &Tensor, generator: Option<&Generator>) -> Tensor, by [count, prob];
+    Cpu => {
+        if count.was_resized() || prob.was_resized() {
+            return kernel(&count.snapshot(), &prob.snapshot(), generator);
+        }
+        native::random::poisson_binomial::binomial(count, prob, generator)
+    },
+    Meta => {
+        if count.was_resized() || prob.was_resized() {
+            return kernel(&count.snapshot(), &prob.snapshot(), generator);
+        }
+        ensure_same_device("binomial", &[count, prob])?;
+        native::random::poisson_binomial::binomial(count, prob, generator)
+    },
 }
 
-/// A kernel of `poisson.out`.
-pub type PoissonOutFn = fn(DispatchKeySet, &Tensor, Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `poisson.out`.
-pub static POISSON_OUT: Operator<PoissonOutFn> = Operator::new(
-    "poisson.out",
-    "poisson.out(Tensor self, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, poisson_out_kernel as PoissonOutFn),
-        Kernel::new(DispatchKey::Meta, poisson_out_kernel as PoissonOutFn),
-        observed!(POISSON_OUT: PoissonOutFn, [self_, out], self_, generator, out),
-        boxing!(POISSON_OUT: PoissonOutFn, self_, generator, out),
-    ],
-    poisson_out_boxed,
-);
-
-/// Random numbers of the Poisson distribution with the rates in `self`.
-///
-/// `poisson.out(Tensor self, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn poisson_out(self_: &Tensor, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = POISSON_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, generator, out)
-}
-
-fn poisson_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return poisson_out_kernel(_keys, &self_.snapshot(), generator, out);
-    }
-    let result = native::random::poisson_binomial::poisson(self_, generator)?;
-    copy_to_out(&result, out)
-}
-
-fn poisson_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("poisson.out", given, 3)?;
-    poisson_out(arguments.tensor()?, arguments.optional_generator()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `binomial`.
-pub type BinomialFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `binomial`.
-pub static BINOMIAL: Operator<BinomialFn> = Operator::new(
-    "binomial",
-    "binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, binomial_cpu as BinomialFn),
-        Kernel::new(DispatchKey::Meta, binomial_meta as BinomialFn),
-        observed!(BINOMIAL: BinomialFn, [count, prob], count, prob, generator),
-        boxing!(BINOMIAL: BinomialFn, count, prob, generator),
-    ],
-    binomial_boxed,
-);
-
-/// Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`.
-///
-/// `binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let (keys, kernel) = BINOMIAL.select(count.key_set() | prob.key_set())?;
-    kernel(keys, count, prob, generator)
-}
-
-fn binomial_cpu(
-    _keys: DispatchKeySet,
-    count: &Tensor,
-    prob: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    if count.was_resized() || prob.was_resized() {
-        return binomial_cpu(_keys, &count.snapshot(), &prob.snapshot(), generator);
-    }
-    native::random::poisson_binomial::binomial(count, prob, generator)
-}
-
-fn binomial_meta(
-    _keys: DispatchKeySet,
-    count: &Tensor,
-    prob: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    if count.was_resized() || prob.was_resized() {
-        return binomial_meta(_keys, &count.snapshot(), &prob.snapshot(), generator);
-    }
-    ensure_same_device("binomial", &[count, prob])?;
-    native::random::poisson_binomial::binomial(count, prob, generator)
-}
-
-fn binomial_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("binomial", given, 3)?;
-    binomial(arguments.tensor()?, arguments.tensor()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `binomial.out`.
-pub type BinomialOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `binomial.out`.
-pub static BINOMIAL_OUT: Operator<BinomialOutFn> = Operator::new(
-    "binomial.out",
-    "binomial.out(Tensor count, Tensor prob, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, binomial_out_cpu as BinomialOutFn),
-        Kernel::new(DispatchKey::Meta, binomial_out_meta as BinomialOutFn),
-        observed!(BINOMIAL_OUT: BinomialOutFn, [count, prob, out], count, prob, generator, out),
-        boxing!(BINOMIAL_OUT: BinomialOutFn, count, prob, generator, out),
-    ],
-    binomial_out_boxed,
-);
-
-/// Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`.
-///
-/// `binomial.out(Tensor count, Tensor prob, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn binomial_out(
-    count: &Tensor,
-    prob: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = BINOMIAL_OUT.select(count.key_set() | prob.key_set() | out.key_set())?;
-    kernel(keys, count, prob, generator, out)
-}
-
-fn binomial_out_cpu(
-    _keys: DispatchKeySet,
-    count: &Tensor,
-    prob: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    if count.was_resized() || prob.was_resized() {
-        return binomial_out_cpu(_keys, &count.snapshot(), &prob.snapshot(), generator, out);
-    }
-    let result = native::random::poisson_binomial::binomial(count, prob, generator)?;
-    copy_to_out(&result, out)
-}
-
-fn binomial_out_meta(
-    _keys: DispatchKeySet,
-    count: &Tensor,
-    prob: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    if count.was_resized() || prob.was_resized() {
-        return binomial_out_meta(_keys, &count.snapshot(), &prob.snapshot(), generator, out);
-    }
-    ensure_same_device("binomial.out", &[count, prob, out])?;
-    let result = native::random::poisson_binomial::binomial(count, prob, generator)?;
-    copy_to_out(&result, out)
-}
-
-fn binomial_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("binomial.out", given, 4)?;
-    binomial_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_generator()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`.
+    BINOMIAL_OUT: "binomial.out(Tensor count, Tensor prob, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)",
+        binomial_out(count: &Tensor, prob: &Tensor, generator: Option<&Generator>, out: &Tensor) -> (), by [count,
+        prob, out];
+    Cpu => {
+        if count.was_resized() || prob.was_resized() {
+            return kernel(&count.snapshot(), &prob.snapshot(), generator, out);
+        }
+        let result = native::random::poisson_binomial::binomial(count, prob, generator)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if count.was_resized() || prob.was_resized() {
+            return kernel(&count.snapshot(), &prob.snapshot(), generator, out);
+        }
+        ensure_same_device("binomial.out", &[count, prob, out])?;
+        let result = native::random::poisson_binomial::binomial(count, prob, generator)?;
+        copy_to_out(&result, out)
+    },
 }

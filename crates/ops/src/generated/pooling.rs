@@ -2,3884 +2,919 @@
 
 //! The operators whose kernels are in `native::pooling`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `max_pool1d_with_indices`.
-pub type MaxPool1dWithIndicesFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `max_pool1d_with_indices`.
-pub static MAX_POOL1D_WITH_INDICES: Operator<MaxPool1dWithIndicesFn> = Operator::new(
-    "max_pool1d_with_indices",
-    "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            max_pool1d_with_indices_composite as MaxPool1dWithIndicesFn,
-        ),
-        observed!(MAX_POOL1D_WITH_INDICES: MaxPool1dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
-        boxing!(MAX_POOL1D_WITH_INDICES: MaxPool1dWithIndicesFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
-    ],
-    max_pool1d_with_indices_boxed,
-);
-
-/// The maximum of each window of a sequence, and its index.
-///
-/// `max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
-#[inline]
-pub fn max_pool1d_with_indices(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = MAX_POOL1D_WITH_INDICES.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool1d_with_indices_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    native::nn::pooling::max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool1d_with_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool1d_with_indices", given, 6)?;
-    max_pool1d_with_indices(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool1d`.
-pub type MaxPool1dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<Tensor>;
-
-/// The operator `max_pool1d`.
-pub static MAX_POOL1D: Operator<MaxPool1dFn> = Operator::new(
-    "max_pool1d",
-    "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool1d_composite as MaxPool1dFn),
-        observed!(MAX_POOL1D: MaxPool1dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
-        boxing!(MAX_POOL1D: MaxPool1dFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
-    ],
-    max_pool1d_boxed,
-);
-
-/// The maximum of each window of a sequence.
-///
-/// `max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor`
-#[inline]
-pub fn max_pool1d(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = MAX_POOL1D.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool1d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<Tensor> {
-    native::nn::pooling::max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool1d", given, 6)?;
-    max_pool1d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool1d`.
-pub type AvgPool1dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool) -> Result<Tensor>;
-
-/// The operator `avg_pool1d`.
-pub static AVG_POOL1D: Operator<AvgPool1dFn> = Operator::new(
-    "avg_pool1d",
-    "avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_composite as AvgPool1dFn),
-        observed!(AVG_POOL1D: AvgPool1dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad),
-        boxing!(AVG_POOL1D: AvgPool1dFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad),
-    ],
-    avg_pool1d_boxed,
-);
-
-/// The mean of each window of a sequence.
-///
-/// `avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor`
-#[inline]
-pub fn avg_pool1d(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = AVG_POOL1D.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad)
-}
-
-fn avg_pool1d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-) -> Result<Tensor> {
-    native::nn::pooling::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad)
-}
-
-fn avg_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool1d", given, 6)?;
-    avg_pool1d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool1d.out`.
-pub type AvgPool1dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, &Tensor) -> Result<()>;
-
-/// The operator `avg_pool1d.out`.
-pub static AVG_POOL1D_OUT: Operator<AvgPool1dOutFn> = Operator::new(
-    "avg_pool1d.out",
-    "avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_out_composite as AvgPool1dOutFn),
-        observed!(AVG_POOL1D_OUT: AvgPool1dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out),
-        boxing!(AVG_POOL1D_OUT: AvgPool1dOutFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out),
-    ],
-    avg_pool1d_out_boxed,
-);
-
-/// The mean of each window of a sequence.
-///
-/// `avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn avg_pool1d_out(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = AVG_POOL1D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out)
-}
-
-fn avg_pool1d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result =
-        native::nn::pooling::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad)?;
-    copy_to_out(&result, out)
-}
-
-fn avg_pool1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool1d.out", given, 7)?;
-    avg_pool1d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_avg_pool1d`.
-pub type AdaptiveAvgPool1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `adaptive_avg_pool1d`.
-pub static ADAPTIVE_AVG_POOL1D: Operator<AdaptiveAvgPool1dFn> = Operator::new(
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            adaptive_avg_pool1d_composite as AdaptiveAvgPool1dFn,
-        ),
-        observed!(ADAPTIVE_AVG_POOL1D: AdaptiveAvgPool1dFn, [self_], self_, output_size),
-        boxing!(ADAPTIVE_AVG_POOL1D: AdaptiveAvgPool1dFn, self_, output_size),
-    ],
-    adaptive_avg_pool1d_boxed,
-);
-
-/// The means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`.
-///
-/// `adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor`
-#[inline]
-pub fn adaptive_avg_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = ADAPTIVE_AVG_POOL1D.select(self_.key_set())?;
-    kernel(keys, self_, output_size)
-}
-
-fn adaptive_avg_pool1d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-) -> Result<Tensor> {
-    native::nn::pooling::adaptive_avg_pool1d(self_, output_size)
-}
-
-fn adaptive_avg_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_avg_pool1d", given, 2)?;
-    adaptive_avg_pool1d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_avg_pool1d.out`.
-pub type AdaptiveAvgPool1dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `adaptive_avg_pool1d.out`.
-pub static ADAPTIVE_AVG_POOL1D_OUT: Operator<AdaptiveAvgPool1dOutFn> = Operator::new(
-    "adaptive_avg_pool1d.out",
-    "adaptive_avg_pool1d.out(Tensor self, int[1] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            adaptive_avg_pool1d_out_composite as AdaptiveAvgPool1dOutFn,
-        ),
-        observed!(ADAPTIVE_AVG_POOL1D_OUT: AdaptiveAvgPool1dOutFn, [self_, out], self_, output_size, out),
-        boxing!(ADAPTIVE_AVG_POOL1D_OUT: AdaptiveAvgPool1dOutFn, self_, output_size, out),
-    ],
-    adaptive_avg_pool1d_out_boxed,
-);
-
-/// The means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`.
-///
-/// `adaptive_avg_pool1d.out(Tensor self, int[1] output_size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn adaptive_avg_pool1d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ADAPTIVE_AVG_POOL1D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, out)
-}
-
-fn adaptive_avg_pool1d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::pooling::adaptive_avg_pool1d(self_, output_size)?;
-    copy_to_out(&result, out)
-}
-
-fn adaptive_avg_pool1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_avg_pool1d.out", given, 3)?;
-    adaptive_avg_pool1d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_max_pool1d`.
-pub type AdaptiveMaxPool1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<(Tensor, Tensor)>;
-
-/// The operator `adaptive_max_pool1d`.
-pub static ADAPTIVE_MAX_POOL1D: Operator<AdaptiveMaxPool1dFn> = Operator::new(
-    "adaptive_max_pool1d",
-    "adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            adaptive_max_pool1d_composite as AdaptiveMaxPool1dFn,
-        ),
-        observed!(ADAPTIVE_MAX_POOL1D: AdaptiveMaxPool1dFn, [self_], self_, output_size),
-        boxing!(ADAPTIVE_MAX_POOL1D: AdaptiveMaxPool1dFn, self_, output_size),
-    ],
-    adaptive_max_pool1d_boxed,
-);
-
-/// The maxima of windows of a sequence, which are those of `adaptive_avg_pool1d`, and their indices.
-///
-/// `adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)`
-#[inline]
-pub fn adaptive_max_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = ADAPTIVE_MAX_POOL1D.select(self_.key_set())?;
-    kernel(keys, self_, output_size)
-}
-
-fn adaptive_max_pool1d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-) -> Result<(Tensor, Tensor)> {
-    native::nn::pooling::adaptive_max_pool1d(self_, output_size)
-}
-
-fn adaptive_max_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_max_pool1d", given, 2)?;
-    adaptive_max_pool1d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool2d`.
-pub type MaxPool2dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<Tensor>;
-
-/// The operator `max_pool2d`.
-pub static MAX_POOL2D: Operator<MaxPool2dFn> = Operator::new(
-    "max_pool2d",
-    "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool2d_composite as MaxPool2dFn),
-        observed!(MAX_POOL2D: MaxPool2dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
-        boxing!(MAX_POOL2D: MaxPool2dFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
-    ],
-    max_pool2d_boxed,
-);
-
-/// The maximum of each window of images, `n x c x h x w` or `c x h x w`; NaN counts as the maximum.
-///
-/// `max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor`
-#[inline]
-pub fn max_pool2d(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = MAX_POOL2D.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool2d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<Tensor> {
-    native::nn::pooling::max_pool2d(self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool2d", given, 6)?;
-    max_pool2d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool2d_with_indices`.
-pub type MaxPool2dWithIndicesFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `max_pool2d_with_indices`.
-pub static MAX_POOL2D_WITH_INDICES: Operator<MaxPool2dWithIndicesFn> = Operator::new(
-    "max_pool2d_with_indices",
-    "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_pool2d_with_indices_cpu as MaxPool2dWithIndicesFn),
-        Kernel::new(DispatchKey::Meta, max_pool2d_with_indices_meta as MaxPool2dWithIndicesFn),
-        observed!(MAX_POOL2D_WITH_INDICES: MaxPool2dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
-        boxing!(MAX_POOL2D_WITH_INDICES: MaxPool2dWithIndicesFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
-    ],
-    max_pool2d_with_indices_boxed,
-);
-
-/// The maximum of each window, and its index in the plane as an int64, `y * w + x`.
-///
-/// `max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
-#[inline]
-pub fn max_pool2d_with_indices(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = MAX_POOL2D_WITH_INDICES.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool2d_with_indices_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return max_pool2d_with_indices_cpu(
-            _keys,
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-        );
-    }
-    let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )?;
-    let out0 = spec0.allocate("max_pool2d_with_indices")?;
-    let out1 = spec1.allocate("max_pool2d_with_indices")?;
-    native::nn::pooling::max_pool2d_with_indices(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        &out0,
-        &out1,
-    )?;
-    Ok((out0, out1))
-}
-
-fn max_pool2d_with_indices_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )?;
-    Ok((spec0.allocate("max_pool2d_with_indices")?, spec1.allocate("max_pool2d_with_indices")?))
-}
-
-fn max_pool2d_with_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool2d_with_indices", given, 6)?;
-    max_pool2d_with_indices(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool2d_with_indices.out`.
-pub type MaxPool2dWithIndicesOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `max_pool2d_with_indices.out`.
-pub static MAX_POOL2D_WITH_INDICES_OUT: Operator<MaxPool2dWithIndicesOutFn> = Operator::new(
-    "max_pool2d_with_indices.out",
-    "max_pool2d_with_indices.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_pool2d_with_indices_out_cpu as MaxPool2dWithIndicesOutFn),
-        Kernel::new(DispatchKey::Meta, max_pool2d_with_indices_out_meta as MaxPool2dWithIndicesOutFn),
-        observed!(MAX_POOL2D_WITH_INDICES_OUT: MaxPool2dWithIndicesOutFn, [self_, out0, out1], self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
-        boxing!(MAX_POOL2D_WITH_INDICES_OUT: MaxPool2dWithIndicesOutFn, self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
-    ],
-    max_pool2d_with_indices_out_boxed,
-);
-
-/// The maximum of each window, and its index in the plane as an int64, `y * w + x`.
-///
-/// `max_pool2d_with_indices.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
-#[inline]
-pub fn max_pool2d_with_indices_out(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        MAX_POOL2D_WITH_INDICES_OUT.select(self_.key_set() | out0.key_set() | out1.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1)
-}
-
-fn max_pool2d_with_indices_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return max_pool2d_with_indices_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            out0,
-            out1,
-        );
-    }
-    let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )?;
-    let target0 = spec0.for_out("max_pool2d_with_indices.out", out0, &[self_])?;
-    let target1 = spec1.for_out("max_pool2d_with_indices.out", out1, &[self_])?;
-    native::nn::pooling::max_pool2d_with_indices(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        target0.tensor(),
-        target1.tensor(),
-    )?;
-    target0.finish(out0)?;
-    target1.finish(out1)
-}
-
-fn max_pool2d_with_indices_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    ensure_same_device("max_pool2d_with_indices.out", &[self_, out0, out1])?;
-    let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )?;
-    let target0 = spec0.for_out("max_pool2d_with_indices.out", out0, &[self_])?;
-    let target1 = spec1.for_out("max_pool2d_with_indices.out", out1, &[self_])?;
-    target0.finish(out0)?;
-    target1.finish(out1)
-}
-
-fn max_pool2d_with_indices_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool2d_with_indices.out", given, 8)?;
-    max_pool2d_with_indices_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool2d_with_indices_backward`.
-pub type MaxPool2dWithIndicesBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64], &[i64], bool, &Tensor) -> Result<Tensor>;
-
-/// The operator `max_pool2d_with_indices_backward`.
-pub static MAX_POOL2D_WITH_INDICES_BACKWARD: Operator<MaxPool2dWithIndicesBackwardFn> = Operator::new(
-    "max_pool2d_with_indices_backward",
-    "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_pool2d_with_indices_backward_cpu as MaxPool2dWithIndicesBackwardFn),
-        Kernel::new(
-            DispatchKey::Meta,
-            max_pool2d_with_indices_backward_meta as MaxPool2dWithIndicesBackwardFn,
-        ),
-        observed!(MAX_POOL2D_WITH_INDICES_BACKWARD: MaxPool2dWithIndicesBackwardFn, [grad_output, self_, indices], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
-        boxing!(MAX_POOL2D_WITH_INDICES_BACKWARD: MaxPool2dWithIndicesBackwardFn, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
-    ],
-    max_pool2d_with_indices_backward_boxed,
-);
-
-/// The gradient of `max_pool2d_with_indices` for its input.
-///
-/// `max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor`
-#[inline]
-pub fn max_pool2d_with_indices_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let (keys, kernel) = MAX_POOL2D_WITH_INDICES_BACKWARD
-        .select(grad_output.key_set() | self_.key_set() | indices.key_set())?;
-    kernel(keys, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices)
-}
-
-fn max_pool2d_with_indices_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
-        return max_pool2d_with_indices_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            &indices.snapshot(),
-        );
-    }
-    let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-    )?;
-    let out = spec.allocate("max_pool2d_with_indices_backward")?;
-    native::nn::pooling::max_pool2d_with_indices_backward(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-        &out,
-    )?;
-    Ok(out)
-}
-
-fn max_pool2d_with_indices_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    ensure_same_device("max_pool2d_with_indices_backward", &[grad_output, self_, indices])?;
-    let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-    )?;
-    spec.allocate("max_pool2d_with_indices_backward")
-}
-
-fn max_pool2d_with_indices_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool2d_with_indices_backward", given, 8)?;
-    max_pool2d_with_indices_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool2d_with_indices_backward.grad_input`.
-pub type MaxPool2dWithIndicesBackwardGradInputFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &[i64],
-    &[i64],
-    &[i64],
-    &[i64],
-    bool,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `max_pool2d_with_indices_backward.grad_input`.
-pub static MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: Operator<MaxPool2dWithIndicesBackwardGradInputFn> =
-    Operator::new(
-        "max_pool2d_with_indices_backward.grad_input",
-        "max_pool2d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                max_pool2d_with_indices_backward_grad_input_cpu as MaxPool2dWithIndicesBackwardGradInputFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                max_pool2d_with_indices_backward_grad_input_meta as MaxPool2dWithIndicesBackwardGradInputFn,
-            ),
-            observed!(MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool2dWithIndicesBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
-            boxing!(MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool2dWithIndicesBackwardGradInputFn, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
-        ],
-        max_pool2d_with_indices_backward_grad_input_boxed,
-    );
-
-/// The gradient of `max_pool2d_with_indices` for its input.
-///
-/// `max_pool2d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)`
-#[inline]
-pub fn max_pool2d_with_indices_backward_grad_input(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT
-        .select(grad_output.key_set() | self_.key_set() | indices.key_set() | grad_input.key_set())?;
-    kernel(keys, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input)
-}
-
-fn max_pool2d_with_indices_backward_grad_input_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
-        return max_pool2d_with_indices_backward_grad_input_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            &indices.snapshot(),
-            grad_input,
-        );
-    }
-    let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-    )?;
-    let target = spec.for_out(
-        "max_pool2d_with_indices_backward.grad_input",
-        grad_input,
-        &[grad_output, self_, indices],
-    )?;
-    native::nn::pooling::max_pool2d_with_indices_backward(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-        target.tensor(),
-    )?;
-    target.finish(grad_input)
-}
-
-fn max_pool2d_with_indices_backward_grad_input_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    ensure_same_device(
-        "max_pool2d_with_indices_backward.grad_input",
-        &[grad_output, self_, indices, grad_input],
-    )?;
-    let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-    )?;
-    let target = spec.for_out(
-        "max_pool2d_with_indices_backward.grad_input",
-        grad_input,
-        &[grad_output, self_, indices],
-    )?;
-    target.finish(grad_input)
-}
-
-fn max_pool2d_with_indices_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool2d_with_indices_backward.grad_input", given, 9)?;
-    max_pool2d_with_indices_backward_grad_input(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool2d`.
-pub type AvgPool2dFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
-
-/// The operator `avg_pool2d`.
-pub static AVG_POOL2D: Operator<AvgPool2dFn> = Operator::new(
-    "avg_pool2d",
-    "avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, avg_pool2d_cpu as AvgPool2dFn),
-        Kernel::new(DispatchKey::Meta, avg_pool2d_meta as AvgPool2dFn),
-        observed!(AVG_POOL2D: AvgPool2dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-        boxing!(AVG_POOL2D: AvgPool2dFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-    ],
-    avg_pool2d_boxed,
-);
-
-/// The mean of each window of images; padding counts as zeros unless `count_include_pad` is false.
-///
-/// `avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor`
-#[inline]
-pub fn avg_pool2d(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = AVG_POOL2D.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-}
-
-fn avg_pool2d_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return avg_pool2d_cpu(
-            _keys,
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        );
-    }
-    let spec = native::nn::pooling::avg_pool2d_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let out = spec.allocate("avg_pool2d")?;
-    native::nn::pooling::avg_pool2d(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        &out,
-    )?;
-    Ok(out)
-}
-
-fn avg_pool2d_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let spec = native::nn::pooling::avg_pool2d_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    spec.allocate("avg_pool2d")
-}
-
-fn avg_pool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool2d", given, 7)?;
-    avg_pool2d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool2d.out`.
-pub type AvgPool2dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>, &Tensor) -> Result<()>;
-
-/// The operator `avg_pool2d.out`.
-pub static AVG_POOL2D_OUT: Operator<AvgPool2dOutFn> = Operator::new(
-    "avg_pool2d.out",
-    "avg_pool2d.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, avg_pool2d_out_cpu as AvgPool2dOutFn),
-        Kernel::new(DispatchKey::Meta, avg_pool2d_out_meta as AvgPool2dOutFn),
-        observed!(AVG_POOL2D_OUT: AvgPool2dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
-        boxing!(AVG_POOL2D_OUT: AvgPool2dOutFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
-    ],
-    avg_pool2d_out_boxed,
-);
-
-/// The mean of each window of images; padding counts as zeros unless `count_include_pad` is false.
-///
-/// `avg_pool2d.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn avg_pool2d_out(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = AVG_POOL2D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
-}
-
-fn avg_pool2d_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return avg_pool2d_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            out,
-        );
-    }
-    let spec = native::nn::pooling::avg_pool2d_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let target = spec.for_out("avg_pool2d.out", out, &[self_])?;
-    native::nn::pooling::avg_pool2d(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        target.tensor(),
-    )?;
-    target.finish(out)
-}
-
-fn avg_pool2d_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("avg_pool2d.out", &[self_, out])?;
-    let spec = native::nn::pooling::avg_pool2d_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let target = spec.for_out("avg_pool2d.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn avg_pool2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool2d.out", given, 8)?;
-    avg_pool2d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool2d_backward`.
-pub type AvgPool2dBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
-
-/// The operator `avg_pool2d_backward`.
-pub static AVG_POOL2D_BACKWARD: Operator<AvgPool2dBackwardFn> = Operator::new(
-    "avg_pool2d_backward",
-    "avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, avg_pool2d_backward_cpu as AvgPool2dBackwardFn),
-        Kernel::new(DispatchKey::Meta, avg_pool2d_backward_meta as AvgPool2dBackwardFn),
-        observed!(AVG_POOL2D_BACKWARD: AvgPool2dBackwardFn, [grad_output, self_], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-        boxing!(AVG_POOL2D_BACKWARD: AvgPool2dBackwardFn, grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-    ],
-    avg_pool2d_backward_boxed,
-);
-
-/// The gradient of `avg_pool2d` for its input.
-///
-/// `avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor`
-#[inline]
-pub fn avg_pool2d_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = AVG_POOL2D_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(
-        keys,
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
-}
-
-fn avg_pool2d_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() {
-        return avg_pool2d_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        );
-    }
-    let spec = native::nn::pooling::avg_pool2d_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let out = spec.allocate("avg_pool2d_backward")?;
-    native::nn::pooling::avg_pool2d_backward(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        &out,
-    )?;
-    Ok(out)
-}
-
-fn avg_pool2d_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    ensure_same_device("avg_pool2d_backward", &[grad_output, self_])?;
-    let spec = native::nn::pooling::avg_pool2d_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    spec.allocate("avg_pool2d_backward")
-}
-
-fn avg_pool2d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool2d_backward", given, 8)?;
-    avg_pool2d_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool2d_backward.grad_input`.
-pub type AvgPool2dBackwardGradInputFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &[i64],
-    &[i64],
-    &[i64],
-    bool,
-    bool,
-    Option<i64>,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `avg_pool2d_backward.grad_input`.
-pub static AVG_POOL2D_BACKWARD_GRAD_INPUT: Operator<AvgPool2dBackwardGradInputFn> = Operator::new(
-    "avg_pool2d_backward.grad_input",
-    "avg_pool2d_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, avg_pool2d_backward_grad_input_cpu as AvgPool2dBackwardGradInputFn),
-        Kernel::new(DispatchKey::Meta, avg_pool2d_backward_grad_input_meta as AvgPool2dBackwardGradInputFn),
-        observed!(AVG_POOL2D_BACKWARD_GRAD_INPUT: AvgPool2dBackwardGradInputFn, [grad_output, self_, grad_input], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
-        boxing!(AVG_POOL2D_BACKWARD_GRAD_INPUT: AvgPool2dBackwardGradInputFn, grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
-    ],
-    avg_pool2d_backward_grad_input_boxed,
-);
-
-/// The gradient of `avg_pool2d` for its input.
-///
-/// `avg_pool2d_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)`
-#[inline]
-pub fn avg_pool2d_backward_grad_input(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = AVG_POOL2D_BACKWARD_GRAD_INPUT
-        .select(grad_output.key_set() | self_.key_set() | grad_input.key_set())?;
-    kernel(
-        keys,
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        grad_input,
-    )
-}
-
-fn avg_pool2d_backward_grad_input_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    grad_input: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || self_.was_resized() {
-        return avg_pool2d_backward_grad_input_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            grad_input,
-        );
-    }
-    let spec = native::nn::pooling::avg_pool2d_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let target = spec.for_out("avg_pool2d_backward.grad_input", grad_input, &[grad_output, self_])?;
-    native::nn::pooling::avg_pool2d_backward(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        target.tensor(),
-    )?;
-    target.finish(grad_input)
-}
-
-fn avg_pool2d_backward_grad_input_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    grad_input: &Tensor,
-) -> Result<()> {
-    ensure_same_device("avg_pool2d_backward.grad_input", &[grad_output, self_, grad_input])?;
-    let spec = native::nn::pooling::avg_pool2d_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let target = spec.for_out("avg_pool2d_backward.grad_input", grad_input, &[grad_output, self_])?;
-    target.finish(grad_input)
-}
-
-fn avg_pool2d_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool2d_backward.grad_input", given, 9)?;
-    avg_pool2d_backward_grad_input(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_avg_pool2d`.
-pub type AdaptiveAvgPool2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `adaptive_avg_pool2d`.
-pub static ADAPTIVE_AVG_POOL2D: Operator<AdaptiveAvgPool2dFn> = Operator::new(
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            adaptive_avg_pool2d_composite as AdaptiveAvgPool2dFn,
-        ),
-        observed!(ADAPTIVE_AVG_POOL2D: AdaptiveAvgPool2dFn, [self_], self_, output_size),
-        boxing!(ADAPTIVE_AVG_POOL2D: AdaptiveAvgPool2dFn, self_, output_size),
-    ],
-    adaptive_avg_pool2d_boxed,
-);
-
-/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
-///
-/// `adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor`
-#[inline]
-pub fn adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = ADAPTIVE_AVG_POOL2D.select(self_.key_set())?;
-    kernel(keys, self_, output_size)
-}
-
-fn adaptive_avg_pool2d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-) -> Result<Tensor> {
-    native::nn::pooling::adaptive_avg_pool2d(self_, output_size)
-}
-
-fn adaptive_avg_pool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_avg_pool2d", given, 2)?;
-    adaptive_avg_pool2d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_adaptive_avg_pool2d`.
-pub type _AdaptiveAvgPool2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `_adaptive_avg_pool2d`.
-pub static _ADAPTIVE_AVG_POOL2D: Operator<_AdaptiveAvgPool2dFn> = Operator::new(
-    "_adaptive_avg_pool2d",
-    "_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool2d_cpu as _AdaptiveAvgPool2dFn),
-        Kernel::new(DispatchKey::Meta, _adaptive_avg_pool2d_meta as _AdaptiveAvgPool2dFn),
-        observed!(_ADAPTIVE_AVG_POOL2D: _AdaptiveAvgPool2dFn, [self_], self_, output_size),
-        boxing!(_ADAPTIVE_AVG_POOL2D: _AdaptiveAvgPool2dFn, self_, output_size),
-    ],
-    _adaptive_avg_pool2d_boxed,
-);
-
-/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
-///
-/// `_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor`
-#[inline]
-pub fn _adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = _ADAPTIVE_AVG_POOL2D.select(self_.key_set())?;
-    kernel(keys, self_, output_size)
-}
-
-fn _adaptive_avg_pool2d_cpu(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    if self_.was_resized() {
-        return _adaptive_avg_pool2d_cpu(_keys, &self_.snapshot(), output_size);
-    }
-    let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
-    let out = spec.allocate("_adaptive_avg_pool2d")?;
-    native::nn::pooling::_adaptive_avg_pool2d(self_, output_size, &out)?;
-    Ok(out)
-}
-
-fn _adaptive_avg_pool2d_meta(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
-    spec.allocate("_adaptive_avg_pool2d")
-}
-
-fn _adaptive_avg_pool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_adaptive_avg_pool2d", given, 2)?;
-    _adaptive_avg_pool2d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_adaptive_avg_pool2d.out`.
-pub type _AdaptiveAvgPool2dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `_adaptive_avg_pool2d.out`.
-pub static _ADAPTIVE_AVG_POOL2D_OUT: Operator<_AdaptiveAvgPool2dOutFn> = Operator::new(
-    "_adaptive_avg_pool2d.out",
-    "_adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool2d_out_cpu as _AdaptiveAvgPool2dOutFn),
-        Kernel::new(DispatchKey::Meta, _adaptive_avg_pool2d_out_meta as _AdaptiveAvgPool2dOutFn),
-        observed!(_ADAPTIVE_AVG_POOL2D_OUT: _AdaptiveAvgPool2dOutFn, [self_, out], self_, output_size, out),
-        boxing!(_ADAPTIVE_AVG_POOL2D_OUT: _AdaptiveAvgPool2dOutFn, self_, output_size, out),
-    ],
-    _adaptive_avg_pool2d_out_boxed,
-);
-
-/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
-///
-/// `_adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _adaptive_avg_pool2d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = _ADAPTIVE_AVG_POOL2D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, out)
-}
-
-fn _adaptive_avg_pool2d_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return _adaptive_avg_pool2d_out_cpu(_keys, &self_.snapshot(), output_size, out);
-    }
-    let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
-    let target = spec.for_out("_adaptive_avg_pool2d.out", out, &[self_])?;
-    native::nn::pooling::_adaptive_avg_pool2d(self_, output_size, target.tensor())?;
-    target.finish(out)
-}
-
-fn _adaptive_avg_pool2d_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("_adaptive_avg_pool2d.out", &[self_, out])?;
-    let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
-    let target = spec.for_out("_adaptive_avg_pool2d.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn _adaptive_avg_pool2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_adaptive_avg_pool2d.out", given, 3)?;
-    _adaptive_avg_pool2d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_adaptive_avg_pool2d_backward`.
-pub type _AdaptiveAvgPool2dBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `_adaptive_avg_pool2d_backward`.
-pub static _ADAPTIVE_AVG_POOL2D_BACKWARD: Operator<_AdaptiveAvgPool2dBackwardFn> = Operator::new(
-    "_adaptive_avg_pool2d_backward",
-    "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool2d_backward_cpu as _AdaptiveAvgPool2dBackwardFn),
-        Kernel::new(DispatchKey::Meta, _adaptive_avg_pool2d_backward_meta as _AdaptiveAvgPool2dBackwardFn),
-        observed!(_ADAPTIVE_AVG_POOL2D_BACKWARD: _AdaptiveAvgPool2dBackwardFn, [grad_output, self_], grad_output, self_),
-        boxing!(_ADAPTIVE_AVG_POOL2D_BACKWARD: _AdaptiveAvgPool2dBackwardFn, grad_output, self_),
-    ],
-    _adaptive_avg_pool2d_backward_boxed,
-);
-
-/// The gradient of `_adaptive_avg_pool2d` for its input.
-///
-/// `_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor`
-#[inline]
-pub fn _adaptive_avg_pool2d_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = _ADAPTIVE_AVG_POOL2D_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_)
-}
-
-fn _adaptive_avg_pool2d_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() {
-        return _adaptive_avg_pool2d_backward_cpu(_keys, &grad_output.snapshot(), &self_.snapshot());
-    }
-    let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
-    let out = spec.allocate("_adaptive_avg_pool2d_backward")?;
-    native::nn::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, &out)?;
-    Ok(out)
-}
-
-fn _adaptive_avg_pool2d_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-) -> Result<Tensor> {
-    ensure_same_device("_adaptive_avg_pool2d_backward", &[grad_output, self_])?;
-    let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
-    spec.allocate("_adaptive_avg_pool2d_backward")
-}
-
-fn _adaptive_avg_pool2d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_adaptive_avg_pool2d_backward", given, 2)?;
-    _adaptive_avg_pool2d_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_adaptive_avg_pool2d_backward.out`.
-pub type _AdaptiveAvgPool2dBackwardOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `_adaptive_avg_pool2d_backward.out`.
-pub static _ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: Operator<_AdaptiveAvgPool2dBackwardOutFn> = Operator::new(
-    "_adaptive_avg_pool2d_backward.out",
-    "_adaptive_avg_pool2d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            _adaptive_avg_pool2d_backward_out_cpu as _AdaptiveAvgPool2dBackwardOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            _adaptive_avg_pool2d_backward_out_meta as _AdaptiveAvgPool2dBackwardOutFn,
-        ),
-        observed!(_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: _AdaptiveAvgPool2dBackwardOutFn, [grad_output, self_, out], grad_output, self_, out),
-        boxing!(_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: _AdaptiveAvgPool2dBackwardOutFn, grad_output, self_, out),
-    ],
-    _adaptive_avg_pool2d_backward_out_boxed,
-);
-
-/// The gradient of `_adaptive_avg_pool2d` for its input.
-///
-/// `_adaptive_avg_pool2d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _adaptive_avg_pool2d_backward_out(grad_output: &Tensor, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        _ADAPTIVE_AVG_POOL2D_BACKWARD_OUT.select(grad_output.key_set() | self_.key_set() | out.key_set())?;
-    kernel(keys, grad_output, self_, out)
-}
-
-fn _adaptive_avg_pool2d_backward_out_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || self_.was_resized() {
-        return _adaptive_avg_pool2d_backward_out_cpu(_keys, &grad_output.snapshot(), &self_.snapshot(), out);
-    }
-    let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
-    let target = spec.for_out("_adaptive_avg_pool2d_backward.out", out, &[grad_output, self_])?;
-    native::nn::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, target.tensor())?;
-    target.finish(out)
-}
-
-fn _adaptive_avg_pool2d_backward_out_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("_adaptive_avg_pool2d_backward.out", &[grad_output, self_, out])?;
-    let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
-    let target = spec.for_out("_adaptive_avg_pool2d_backward.out", out, &[grad_output, self_])?;
-    target.finish(out)
-}
-
-fn _adaptive_avg_pool2d_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_adaptive_avg_pool2d_backward.out", given, 3)?;
-    _adaptive_avg_pool2d_backward_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool3d`.
-pub type MaxPool3dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<Tensor>;
-
-/// The operator `max_pool3d`.
-pub static MAX_POOL3D: Operator<MaxPool3dFn> = Operator::new(
-    "max_pool3d",
-    "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool3d_composite as MaxPool3dFn),
-        observed!(MAX_POOL3D: MaxPool3dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
-        boxing!(MAX_POOL3D: MaxPool3dFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
-    ],
-    max_pool3d_boxed,
-);
-
-/// The maximum of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN counts as the maximum.
-///
-/// `max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor`
-#[inline]
-pub fn max_pool3d(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = MAX_POOL3D.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool3d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<Tensor> {
-    native::nn::pooling::max_pool3d(self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool3d", given, 6)?;
-    max_pool3d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool3d_with_indices`.
-pub type MaxPool3dWithIndicesFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `max_pool3d_with_indices`.
-pub static MAX_POOL3D_WITH_INDICES: Operator<MaxPool3dWithIndicesFn> = Operator::new(
-    "max_pool3d_with_indices",
-    "max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_cpu as MaxPool3dWithIndicesFn),
-        Kernel::new(DispatchKey::Meta, max_pool3d_with_indices_meta as MaxPool3dWithIndicesFn),
-        observed!(MAX_POOL3D_WITH_INDICES: MaxPool3dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
-        boxing!(MAX_POOL3D_WITH_INDICES: MaxPool3dWithIndicesFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
-    ],
-    max_pool3d_with_indices_boxed,
-);
-
-/// The maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`.
-///
-/// `max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
-#[inline]
-pub fn max_pool3d_with_indices(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = MAX_POOL3D_WITH_INDICES.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
-}
-
-fn max_pool3d_with_indices_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return max_pool3d_with_indices_cpu(
-            _keys,
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-        );
-    }
-    let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )?;
-    let out0 = spec0.allocate("max_pool3d_with_indices")?;
-    let out1 = spec1.allocate("max_pool3d_with_indices")?;
-    native::nn::pooling::max_pool3d_with_indices(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        &out0,
-        &out1,
-    )?;
-    Ok((out0, out1))
-}
-
-fn max_pool3d_with_indices_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )?;
-    Ok((spec0.allocate("max_pool3d_with_indices")?, spec1.allocate("max_pool3d_with_indices")?))
-}
-
-fn max_pool3d_with_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool3d_with_indices", given, 6)?;
-    max_pool3d_with_indices(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool3d_with_indices.out`.
-pub type MaxPool3dWithIndicesOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `max_pool3d_with_indices.out`.
-pub static MAX_POOL3D_WITH_INDICES_OUT: Operator<MaxPool3dWithIndicesOutFn> = Operator::new(
-    "max_pool3d_with_indices.out",
-    "max_pool3d_with_indices.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_out_cpu as MaxPool3dWithIndicesOutFn),
-        Kernel::new(DispatchKey::Meta, max_pool3d_with_indices_out_meta as MaxPool3dWithIndicesOutFn),
-        observed!(MAX_POOL3D_WITH_INDICES_OUT: MaxPool3dWithIndicesOutFn, [self_, out0, out1], self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
-        boxing!(MAX_POOL3D_WITH_INDICES_OUT: MaxPool3dWithIndicesOutFn, self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
-    ],
-    max_pool3d_with_indices_out_boxed,
-);
-
-/// The maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`.
-///
-/// `max_pool3d_with_indices.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
-#[inline]
-pub fn max_pool3d_with_indices_out(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        MAX_POOL3D_WITH_INDICES_OUT.select(self_.key_set() | out0.key_set() | out1.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1)
-}
-
-fn max_pool3d_with_indices_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return max_pool3d_with_indices_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            out0,
-            out1,
-        );
-    }
-    let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )?;
-    let target0 = spec0.for_out("max_pool3d_with_indices.out", out0, &[self_])?;
-    let target1 = spec1.for_out("max_pool3d_with_indices.out", out1, &[self_])?;
-    native::nn::pooling::max_pool3d_with_indices(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        target0.tensor(),
-        target1.tensor(),
-    )?;
-    target0.finish(out0)?;
-    target1.finish(out1)
-}
-
-fn max_pool3d_with_indices_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    ensure_same_device("max_pool3d_with_indices.out", &[self_, out0, out1])?;
-    let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-    )?;
-    let target0 = spec0.for_out("max_pool3d_with_indices.out", out0, &[self_])?;
-    let target1 = spec1.for_out("max_pool3d_with_indices.out", out1, &[self_])?;
-    target0.finish(out0)?;
-    target1.finish(out1)
-}
-
-fn max_pool3d_with_indices_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool3d_with_indices.out", given, 8)?;
-    max_pool3d_with_indices_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool3d_with_indices_backward`.
-pub type MaxPool3dWithIndicesBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64], &[i64], bool, &Tensor) -> Result<Tensor>;
-
-/// The operator `max_pool3d_with_indices_backward`.
-pub static MAX_POOL3D_WITH_INDICES_BACKWARD: Operator<MaxPool3dWithIndicesBackwardFn> = Operator::new(
-    "max_pool3d_with_indices_backward",
-    "max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_backward_cpu as MaxPool3dWithIndicesBackwardFn),
-        Kernel::new(
-            DispatchKey::Meta,
-            max_pool3d_with_indices_backward_meta as MaxPool3dWithIndicesBackwardFn,
-        ),
-        observed!(MAX_POOL3D_WITH_INDICES_BACKWARD: MaxPool3dWithIndicesBackwardFn, [grad_output, self_, indices], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
-        boxing!(MAX_POOL3D_WITH_INDICES_BACKWARD: MaxPool3dWithIndicesBackwardFn, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
-    ],
-    max_pool3d_with_indices_backward_boxed,
-);
-
-/// The gradient of `max_pool3d_with_indices` for its input.
-///
-/// `max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor`
-#[inline]
-pub fn max_pool3d_with_indices_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let (keys, kernel) = MAX_POOL3D_WITH_INDICES_BACKWARD
-        .select(grad_output.key_set() | self_.key_set() | indices.key_set())?;
-    kernel(keys, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices)
-}
-
-fn max_pool3d_with_indices_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
-        return max_pool3d_with_indices_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            &indices.snapshot(),
-        );
-    }
-    let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-    )?;
-    let out = spec.allocate("max_pool3d_with_indices_backward")?;
-    native::nn::pooling::max_pool3d_with_indices_backward(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-        &out,
-    )?;
-    Ok(out)
-}
-
-fn max_pool3d_with_indices_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    ensure_same_device("max_pool3d_with_indices_backward", &[grad_output, self_, indices])?;
-    let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-    )?;
-    spec.allocate("max_pool3d_with_indices_backward")
-}
-
-fn max_pool3d_with_indices_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool3d_with_indices_backward", given, 8)?;
-    max_pool3d_with_indices_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_pool3d_with_indices_backward.grad_input`.
-pub type MaxPool3dWithIndicesBackwardGradInputFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &[i64],
-    &[i64],
-    &[i64],
-    &[i64],
-    bool,
-    &Tensor,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `max_pool3d_with_indices_backward.grad_input`.
-pub static MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: Operator<MaxPool3dWithIndicesBackwardGradInputFn> =
-    Operator::new(
-        "max_pool3d_with_indices_backward.grad_input",
-        "max_pool3d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                max_pool3d_with_indices_backward_grad_input_cpu as MaxPool3dWithIndicesBackwardGradInputFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                max_pool3d_with_indices_backward_grad_input_meta as MaxPool3dWithIndicesBackwardGradInputFn,
-            ),
-            observed!(MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool3dWithIndicesBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
-            boxing!(MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool3dWithIndicesBackwardGradInputFn, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
-        ],
-        max_pool3d_with_indices_backward_grad_input_boxed,
-    );
-
-/// The gradient of `max_pool3d_with_indices` for its input.
-///
-/// `max_pool3d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)`
-#[inline]
-pub fn max_pool3d_with_indices_backward_grad_input(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT
-        .select(grad_output.key_set() | self_.key_set() | indices.key_set() | grad_input.key_set())?;
-    kernel(keys, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input)
-}
-
-fn max_pool3d_with_indices_backward_grad_input_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
-        return max_pool3d_with_indices_backward_grad_input_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            &indices.snapshot(),
-            grad_input,
-        );
-    }
-    let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-    )?;
-    let target = spec.for_out(
-        "max_pool3d_with_indices_backward.grad_input",
-        grad_input,
-        &[grad_output, self_, indices],
-    )?;
-    native::nn::pooling::max_pool3d_with_indices_backward(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-        target.tensor(),
-    )?;
-    target.finish(grad_input)
-}
-
-fn max_pool3d_with_indices_backward_grad_input_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    ensure_same_device(
-        "max_pool3d_with_indices_backward.grad_input",
-        &[grad_output, self_, indices, grad_input],
-    )?;
-    let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-    )?;
-    let target = spec.for_out(
-        "max_pool3d_with_indices_backward.grad_input",
-        grad_input,
-        &[grad_output, self_, indices],
-    )?;
-    target.finish(grad_input)
-}
-
-fn max_pool3d_with_indices_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_pool3d_with_indices_backward.grad_input", given, 9)?;
-    max_pool3d_with_indices_backward_grad_input(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool3d`.
-pub type AvgPool3dFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
-
-/// The operator `avg_pool3d`.
-pub static AVG_POOL3D: Operator<AvgPool3dFn> = Operator::new(
-    "avg_pool3d",
-    "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, avg_pool3d_cpu as AvgPool3dFn),
-        Kernel::new(DispatchKey::Meta, avg_pool3d_meta as AvgPool3dFn),
-        observed!(AVG_POOL3D: AvgPool3dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-        boxing!(AVG_POOL3D: AvgPool3dFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-    ],
-    avg_pool3d_boxed,
-);
-
-/// The mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false.
-///
-/// `avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor`
-#[inline]
-pub fn avg_pool3d(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = AVG_POOL3D.select(self_.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-}
-
-fn avg_pool3d_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return avg_pool3d_cpu(
-            _keys,
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        );
-    }
-    let spec = native::nn::pooling::avg_pool3d_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let out = spec.allocate("avg_pool3d")?;
-    native::nn::pooling::avg_pool3d(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        &out,
-    )?;
-    Ok(out)
-}
-
-fn avg_pool3d_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let spec = native::nn::pooling::avg_pool3d_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    spec.allocate("avg_pool3d")
-}
-
-fn avg_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool3d", given, 7)?;
-    avg_pool3d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool3d.out`.
-pub type AvgPool3dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>, &Tensor) -> Result<()>;
-
-/// The operator `avg_pool3d.out`.
-pub static AVG_POOL3D_OUT: Operator<AvgPool3dOutFn> = Operator::new(
-    "avg_pool3d.out",
-    "avg_pool3d.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, avg_pool3d_out_cpu as AvgPool3dOutFn),
-        Kernel::new(DispatchKey::Meta, avg_pool3d_out_meta as AvgPool3dOutFn),
-        observed!(AVG_POOL3D_OUT: AvgPool3dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
-        boxing!(AVG_POOL3D_OUT: AvgPool3dOutFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
-    ],
-    avg_pool3d_out_boxed,
-);
-
-/// The mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false.
-///
-/// `avg_pool3d.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn avg_pool3d_out(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = AVG_POOL3D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
-}
-
-fn avg_pool3d_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return avg_pool3d_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            out,
-        );
-    }
-    let spec = native::nn::pooling::avg_pool3d_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let target = spec.for_out("avg_pool3d.out", out, &[self_])?;
-    native::nn::pooling::avg_pool3d(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        target.tensor(),
-    )?;
-    target.finish(out)
-}
-
-fn avg_pool3d_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("avg_pool3d.out", &[self_, out])?;
-    let spec = native::nn::pooling::avg_pool3d_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let target = spec.for_out("avg_pool3d.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn avg_pool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool3d.out", given, 8)?;
-    avg_pool3d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool3d_backward`.
-pub type AvgPool3dBackwardFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
-
-/// The operator `avg_pool3d_backward`.
-pub static AVG_POOL3D_BACKWARD: Operator<AvgPool3dBackwardFn> = Operator::new(
-    "avg_pool3d_backward",
-    "avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, avg_pool3d_backward_cpu as AvgPool3dBackwardFn),
-        Kernel::new(DispatchKey::Meta, avg_pool3d_backward_meta as AvgPool3dBackwardFn),
-        observed!(AVG_POOL3D_BACKWARD: AvgPool3dBackwardFn, [grad_output, self_], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-        boxing!(AVG_POOL3D_BACKWARD: AvgPool3dBackwardFn, grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-    ],
-    avg_pool3d_backward_boxed,
-);
-
-/// The gradient of `avg_pool3d` for its input.
-///
-/// `avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor`
-#[inline]
-pub fn avg_pool3d_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = AVG_POOL3D_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(
-        keys,
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
-}
-
-fn avg_pool3d_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() {
-        return avg_pool3d_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        );
-    }
-    let spec = native::nn::pooling::avg_pool3d_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let out = spec.allocate("avg_pool3d_backward")?;
-    native::nn::pooling::avg_pool3d_backward(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        &out,
-    )?;
-    Ok(out)
-}
-
-fn avg_pool3d_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    ensure_same_device("avg_pool3d_backward", &[grad_output, self_])?;
-    let spec = native::nn::pooling::avg_pool3d_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    spec.allocate("avg_pool3d_backward")
-}
-
-fn avg_pool3d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool3d_backward", given, 8)?;
-    avg_pool3d_backward(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `avg_pool3d_backward.grad_input`.
-pub type AvgPool3dBackwardGradInputFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    &Tensor,
-    &[i64],
-    &[i64],
-    &[i64],
-    bool,
-    bool,
-    Option<i64>,
-    &Tensor,
-) -> Result<()>;
-
-/// The operator `avg_pool3d_backward.grad_input`.
-pub static AVG_POOL3D_BACKWARD_GRAD_INPUT: Operator<AvgPool3dBackwardGradInputFn> = Operator::new(
-    "avg_pool3d_backward.grad_input",
-    "avg_pool3d_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, avg_pool3d_backward_grad_input_cpu as AvgPool3dBackwardGradInputFn),
-        Kernel::new(DispatchKey::Meta, avg_pool3d_backward_grad_input_meta as AvgPool3dBackwardGradInputFn),
-        observed!(AVG_POOL3D_BACKWARD_GRAD_INPUT: AvgPool3dBackwardGradInputFn, [grad_output, self_, grad_input], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
-        boxing!(AVG_POOL3D_BACKWARD_GRAD_INPUT: AvgPool3dBackwardGradInputFn, grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
-    ],
-    avg_pool3d_backward_grad_input_boxed,
-);
-
-/// The gradient of `avg_pool3d` for its input.
-///
-/// `avg_pool3d_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)`
-#[inline]
-pub fn avg_pool3d_backward_grad_input(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = AVG_POOL3D_BACKWARD_GRAD_INPUT
-        .select(grad_output.key_set() | self_.key_set() | grad_input.key_set())?;
-    kernel(
-        keys,
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        grad_input,
-    )
-}
-
-fn avg_pool3d_backward_grad_input_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    grad_input: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || self_.was_resized() {
-        return avg_pool3d_backward_grad_input_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            grad_input,
-        );
-    }
-    let spec = native::nn::pooling::avg_pool3d_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let target = spec.for_out("avg_pool3d_backward.grad_input", grad_input, &[grad_output, self_])?;
-    native::nn::pooling::avg_pool3d_backward(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        target.tensor(),
-    )?;
-    target.finish(grad_input)
-}
-
-fn avg_pool3d_backward_grad_input_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    grad_input: &Tensor,
-) -> Result<()> {
-    ensure_same_device("avg_pool3d_backward.grad_input", &[grad_output, self_, grad_input])?;
-    let spec = native::nn::pooling::avg_pool3d_backward_meta(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let target = spec.for_out("avg_pool3d_backward.grad_input", grad_input, &[grad_output, self_])?;
-    target.finish(grad_input)
-}
-
-fn avg_pool3d_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("avg_pool3d_backward.grad_input", given, 9)?;
-    avg_pool3d_backward_grad_input(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_avg_pool3d`.
-pub type AdaptiveAvgPool3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `adaptive_avg_pool3d`.
-pub static ADAPTIVE_AVG_POOL3D: Operator<AdaptiveAvgPool3dFn> = Operator::new(
-    "adaptive_avg_pool3d",
-    "adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            adaptive_avg_pool3d_composite as AdaptiveAvgPool3dFn,
-        ),
-        observed!(ADAPTIVE_AVG_POOL3D: AdaptiveAvgPool3dFn, [self_], self_, output_size),
-        boxing!(ADAPTIVE_AVG_POOL3D: AdaptiveAvgPool3dFn, self_, output_size),
-    ],
-    adaptive_avg_pool3d_boxed,
-);
-
-/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
-///
-/// `adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor`
-#[inline]
-pub fn adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = ADAPTIVE_AVG_POOL3D.select(self_.key_set())?;
-    kernel(keys, self_, output_size)
-}
-
-fn adaptive_avg_pool3d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-) -> Result<Tensor> {
-    native::nn::pooling::adaptive_avg_pool3d(self_, output_size)
-}
-
-fn adaptive_avg_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_avg_pool3d", given, 2)?;
-    adaptive_avg_pool3d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_avg_pool3d.out`.
-pub type AdaptiveAvgPool3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `adaptive_avg_pool3d.out`.
-pub static ADAPTIVE_AVG_POOL3D_OUT: Operator<AdaptiveAvgPool3dOutFn> = Operator::new(
-    "adaptive_avg_pool3d.out",
-    "adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            adaptive_avg_pool3d_out_composite as AdaptiveAvgPool3dOutFn,
-        ),
-        observed!(ADAPTIVE_AVG_POOL3D_OUT: AdaptiveAvgPool3dOutFn, [self_, out], self_, output_size, out),
-        boxing!(ADAPTIVE_AVG_POOL3D_OUT: AdaptiveAvgPool3dOutFn, self_, output_size, out),
-    ],
-    adaptive_avg_pool3d_out_boxed,
-);
-
-/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
-///
-/// `adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn adaptive_avg_pool3d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ADAPTIVE_AVG_POOL3D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, out)
-}
-
-fn adaptive_avg_pool3d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::pooling::adaptive_avg_pool3d(self_, output_size)?;
-    copy_to_out(&result, out)
-}
-
-fn adaptive_avg_pool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_avg_pool3d.out", given, 3)?;
-    adaptive_avg_pool3d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_adaptive_avg_pool3d`.
-pub type _AdaptiveAvgPool3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `_adaptive_avg_pool3d`.
-pub static _ADAPTIVE_AVG_POOL3D: Operator<_AdaptiveAvgPool3dFn> = Operator::new(
-    "_adaptive_avg_pool3d",
-    "_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_cpu as _AdaptiveAvgPool3dFn),
-        Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_meta as _AdaptiveAvgPool3dFn),
-        observed!(_ADAPTIVE_AVG_POOL3D: _AdaptiveAvgPool3dFn, [self_], self_, output_size),
-        boxing!(_ADAPTIVE_AVG_POOL3D: _AdaptiveAvgPool3dFn, self_, output_size),
-    ],
-    _adaptive_avg_pool3d_boxed,
-);
-
-/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
-///
-/// `_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor`
-#[inline]
-pub fn _adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = _ADAPTIVE_AVG_POOL3D.select(self_.key_set())?;
-    kernel(keys, self_, output_size)
-}
-
-fn _adaptive_avg_pool3d_cpu(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    if self_.was_resized() {
-        return _adaptive_avg_pool3d_cpu(_keys, &self_.snapshot(), output_size);
-    }
-    let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
-    let out = spec.allocate("_adaptive_avg_pool3d")?;
-    native::nn::pooling::_adaptive_avg_pool3d(self_, output_size, &out)?;
-    Ok(out)
-}
-
-fn _adaptive_avg_pool3d_meta(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
-    spec.allocate("_adaptive_avg_pool3d")
-}
-
-fn _adaptive_avg_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_adaptive_avg_pool3d", given, 2)?;
-    _adaptive_avg_pool3d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_adaptive_avg_pool3d.out`.
-pub type _AdaptiveAvgPool3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `_adaptive_avg_pool3d.out`.
-pub static _ADAPTIVE_AVG_POOL3D_OUT: Operator<_AdaptiveAvgPool3dOutFn> = Operator::new(
-    "_adaptive_avg_pool3d.out",
-    "_adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_out_cpu as _AdaptiveAvgPool3dOutFn),
-        Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_out_meta as _AdaptiveAvgPool3dOutFn),
-        observed!(_ADAPTIVE_AVG_POOL3D_OUT: _AdaptiveAvgPool3dOutFn, [self_, out], self_, output_size, out),
-        boxing!(_ADAPTIVE_AVG_POOL3D_OUT: _AdaptiveAvgPool3dOutFn, self_, output_size, out),
-    ],
-    _adaptive_avg_pool3d_out_boxed,
-);
-
-/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
-///
-/// `_adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _adaptive_avg_pool3d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = _ADAPTIVE_AVG_POOL3D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, out)
-}
-
-fn _adaptive_avg_pool3d_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return _adaptive_avg_pool3d_out_cpu(_keys, &self_.snapshot(), output_size, out);
-    }
-    let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
-    let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
-    native::nn::pooling::_adaptive_avg_pool3d(self_, output_size, target.tensor())?;
-    target.finish(out)
-}
-
-fn _adaptive_avg_pool3d_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("_adaptive_avg_pool3d.out", &[self_, out])?;
-    let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
-    let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn _adaptive_avg_pool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_adaptive_avg_pool3d.out", given, 3)?;
-    _adaptive_avg_pool3d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_adaptive_avg_pool3d_backward`.
-pub type _AdaptiveAvgPool3dBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `_adaptive_avg_pool3d_backward`.
-pub static _ADAPTIVE_AVG_POOL3D_BACKWARD: Operator<_AdaptiveAvgPool3dBackwardFn> = Operator::new(
-    "_adaptive_avg_pool3d_backward",
-    "_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_backward_cpu as _AdaptiveAvgPool3dBackwardFn),
-        Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_backward_meta as _AdaptiveAvgPool3dBackwardFn),
-        observed!(_ADAPTIVE_AVG_POOL3D_BACKWARD: _AdaptiveAvgPool3dBackwardFn, [grad_output, self_], grad_output, self_),
-        boxing!(_ADAPTIVE_AVG_POOL3D_BACKWARD: _AdaptiveAvgPool3dBackwardFn, grad_output, self_),
-    ],
-    _adaptive_avg_pool3d_backward_boxed,
-);
-
-/// The gradient of `_adaptive_avg_pool3d` for its input.
-///
-/// `_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor`
-#[inline]
-pub fn _adaptive_avg_pool3d_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = _ADAPTIVE_AVG_POOL3D_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
-    kernel(keys, grad_output, self_)
-}
-
-fn _adaptive_avg_pool3d_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() {
-        return _adaptive_avg_pool3d_backward_cpu(_keys, &grad_output.snapshot(), &self_.snapshot());
-    }
-    let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
-    let out = spec.allocate("_adaptive_avg_pool3d_backward")?;
-    native::nn::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, &out)?;
-    Ok(out)
-}
-
-fn _adaptive_avg_pool3d_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-) -> Result<Tensor> {
-    ensure_same_device("_adaptive_avg_pool3d_backward", &[grad_output, self_])?;
-    let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
-    spec.allocate("_adaptive_avg_pool3d_backward")
-}
-
-fn _adaptive_avg_pool3d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_adaptive_avg_pool3d_backward", given, 2)?;
-    _adaptive_avg_pool3d_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_adaptive_avg_pool3d_backward.out`.
-pub type _AdaptiveAvgPool3dBackwardOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `_adaptive_avg_pool3d_backward.out`.
-pub static _ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: Operator<_AdaptiveAvgPool3dBackwardOutFn> = Operator::new(
-    "_adaptive_avg_pool3d_backward.out",
-    "_adaptive_avg_pool3d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            _adaptive_avg_pool3d_backward_out_cpu as _AdaptiveAvgPool3dBackwardOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            _adaptive_avg_pool3d_backward_out_meta as _AdaptiveAvgPool3dBackwardOutFn,
-        ),
-        observed!(_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: _AdaptiveAvgPool3dBackwardOutFn, [grad_output, self_, out], grad_output, self_, out),
-        boxing!(_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: _AdaptiveAvgPool3dBackwardOutFn, grad_output, self_, out),
-    ],
-    _adaptive_avg_pool3d_backward_out_boxed,
-);
-
-/// The gradient of `_adaptive_avg_pool3d` for its input.
-///
-/// `_adaptive_avg_pool3d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _adaptive_avg_pool3d_backward_out(grad_output: &Tensor, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        _ADAPTIVE_AVG_POOL3D_BACKWARD_OUT.select(grad_output.key_set() | self_.key_set() | out.key_set())?;
-    kernel(keys, grad_output, self_, out)
-}
-
-fn _adaptive_avg_pool3d_backward_out_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || self_.was_resized() {
-        return _adaptive_avg_pool3d_backward_out_cpu(_keys, &grad_output.snapshot(), &self_.snapshot(), out);
-    }
-    let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
-    let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
-    native::nn::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, target.tensor())?;
-    target.finish(out)
-}
-
-fn _adaptive_avg_pool3d_backward_out_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("_adaptive_avg_pool3d_backward.out", &[grad_output, self_, out])?;
-    let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
-    let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
-    target.finish(out)
-}
-
-fn _adaptive_avg_pool3d_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_adaptive_avg_pool3d_backward.out", given, 3)?;
-    _adaptive_avg_pool3d_backward_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_max_pool2d`.
-pub type AdaptiveMaxPool2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<(Tensor, Tensor)>;
-
-/// The operator `adaptive_max_pool2d`.
-pub static ADAPTIVE_MAX_POOL2D: Operator<AdaptiveMaxPool2dFn> = Operator::new(
-    "adaptive_max_pool2d",
-    "adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_cpu as AdaptiveMaxPool2dFn),
-        Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_meta as AdaptiveMaxPool2dFn),
-        observed!(ADAPTIVE_MAX_POOL2D: AdaptiveMaxPool2dFn, [self_], self_, output_size),
-        boxing!(ADAPTIVE_MAX_POOL2D: AdaptiveMaxPool2dFn, self_, output_size),
-    ],
-    adaptive_max_pool2d_boxed,
-);
-
-/// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`.
-///
-/// `adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)`
-#[inline]
-pub fn adaptive_max_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = ADAPTIVE_MAX_POOL2D.select(self_.key_set())?;
-    kernel(keys, self_, output_size)
-}
-
-fn adaptive_max_pool2d_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return adaptive_max_pool2d_cpu(_keys, &self_.snapshot(), output_size);
-    }
-    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
-    let out0 = spec0.allocate("adaptive_max_pool2d")?;
-    let out1 = spec1.allocate("adaptive_max_pool2d")?;
-    native::nn::pooling::adaptive_max_pool2d(self_, output_size, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn adaptive_max_pool2d_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
-    Ok((spec0.allocate("adaptive_max_pool2d")?, spec1.allocate("adaptive_max_pool2d")?))
-}
-
-fn adaptive_max_pool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_max_pool2d", given, 2)?;
-    adaptive_max_pool2d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_max_pool2d.out`.
-pub type AdaptiveMaxPool2dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `adaptive_max_pool2d.out`.
-pub static ADAPTIVE_MAX_POOL2D_OUT: Operator<AdaptiveMaxPool2dOutFn> = Operator::new(
-    "adaptive_max_pool2d.out",
-    "adaptive_max_pool2d.out(Tensor self, int[2] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
-    &[
-        Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_out_cpu as AdaptiveMaxPool2dOutFn),
-        Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_out_meta as AdaptiveMaxPool2dOutFn),
-        observed!(ADAPTIVE_MAX_POOL2D_OUT: AdaptiveMaxPool2dOutFn, [self_, out0, out1], self_, output_size, out0, out1),
-        boxing!(ADAPTIVE_MAX_POOL2D_OUT: AdaptiveMaxPool2dOutFn, self_, output_size, out0, out1),
-    ],
-    adaptive_max_pool2d_out_boxed,
-);
-
-/// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`.
-///
-/// `adaptive_max_pool2d.out(Tensor self, int[2] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
-#[inline]
-pub fn adaptive_max_pool2d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = ADAPTIVE_MAX_POOL2D_OUT.select(self_.key_set() | out0.key_set() | out1.key_set())?;
-    kernel(keys, self_, output_size, out0, out1)
-}
-
-fn adaptive_max_pool2d_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return adaptive_max_pool2d_out_cpu(_keys, &self_.snapshot(), output_size, out0, out1);
-    }
-    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
-    let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
-    let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
-    native::nn::pooling::adaptive_max_pool2d(self_, output_size, target0.tensor(), target1.tensor())?;
-    target0.finish(out0)?;
-    target1.finish(out1)
-}
-
-fn adaptive_max_pool2d_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    ensure_same_device("adaptive_max_pool2d.out", &[self_, out0, out1])?;
-    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
-    let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
-    let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
-    target0.finish(out0)?;
-    target1.finish(out1)
-}
-
-fn adaptive_max_pool2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_max_pool2d.out", given, 4)?;
-    adaptive_max_pool2d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_max_pool2d_backward`.
-pub type AdaptiveMaxPool2dBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `adaptive_max_pool2d_backward`.
-pub static ADAPTIVE_MAX_POOL2D_BACKWARD: Operator<AdaptiveMaxPool2dBackwardFn> = Operator::new(
-    "adaptive_max_pool2d_backward",
-    "adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_backward_cpu as AdaptiveMaxPool2dBackwardFn),
-        Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_backward_meta as AdaptiveMaxPool2dBackwardFn),
-        observed!(ADAPTIVE_MAX_POOL2D_BACKWARD: AdaptiveMaxPool2dBackwardFn, [grad_output, self_, indices], grad_output, self_, indices),
-        boxing!(ADAPTIVE_MAX_POOL2D_BACKWARD: AdaptiveMaxPool2dBackwardFn, grad_output, self_, indices),
-    ],
-    adaptive_max_pool2d_backward_boxed,
-);
-
-/// The gradient of `adaptive_max_pool2d` for its input.
-///
-/// `adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor`
-#[inline]
-pub fn adaptive_max_pool2d_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        ADAPTIVE_MAX_POOL2D_BACKWARD.select(grad_output.key_set() | self_.key_set() | indices.key_set())?;
-    kernel(keys, grad_output, self_, indices)
-}
-
-fn adaptive_max_pool2d_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
-        return adaptive_max_pool2d_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &indices.snapshot(),
-        );
-    }
-    let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
-    let out = spec.allocate("adaptive_max_pool2d_backward")?;
-    native::nn::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, &out)?;
-    Ok(out)
-}
-
-fn adaptive_max_pool2d_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    ensure_same_device("adaptive_max_pool2d_backward", &[grad_output, self_, indices])?;
-    let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
-    spec.allocate("adaptive_max_pool2d_backward")
-}
-
-fn adaptive_max_pool2d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_max_pool2d_backward", given, 3)?;
-    adaptive_max_pool2d_backward(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_max_pool2d_backward.grad_input`.
-pub type AdaptiveMaxPool2dBackwardGradInputFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `adaptive_max_pool2d_backward.grad_input`.
-pub static ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: Operator<AdaptiveMaxPool2dBackwardGradInputFn> =
-    Operator::new(
-        "adaptive_max_pool2d_backward.grad_input",
-        "adaptive_max_pool2d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                adaptive_max_pool2d_backward_grad_input_cpu as AdaptiveMaxPool2dBackwardGradInputFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                adaptive_max_pool2d_backward_grad_input_meta as AdaptiveMaxPool2dBackwardGradInputFn,
-            ),
-            observed!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool2dBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, indices, grad_input),
-            boxing!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool2dBackwardGradInputFn, grad_output, self_, indices, grad_input),
-        ],
-        adaptive_max_pool2d_backward_grad_input_boxed,
-    );
-
-/// The gradient of `adaptive_max_pool2d` for its input.
-///
-/// `adaptive_max_pool2d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)`
-#[inline]
-pub fn adaptive_max_pool2d_backward_grad_input(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT
-        .select(grad_output.key_set() | self_.key_set() | indices.key_set() | grad_input.key_set())?;
-    kernel(keys, grad_output, self_, indices, grad_input)
-}
-
-fn adaptive_max_pool2d_backward_grad_input_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
-        return adaptive_max_pool2d_backward_grad_input_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &indices.snapshot(),
-            grad_input,
-        );
-    }
-    let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
-    let target =
-        spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
-    native::nn::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, target.tensor())?;
-    target.finish(grad_input)
-}
-
-fn adaptive_max_pool2d_backward_grad_input_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    ensure_same_device(
-        "adaptive_max_pool2d_backward.grad_input",
-        &[grad_output, self_, indices, grad_input],
-    )?;
-    let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
-    let target =
-        spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
-    target.finish(grad_input)
-}
-
-fn adaptive_max_pool2d_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_max_pool2d_backward.grad_input", given, 4)?;
-    adaptive_max_pool2d_backward_grad_input(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_max_pool3d`.
-pub type AdaptiveMaxPool3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<(Tensor, Tensor)>;
-
-/// The operator `adaptive_max_pool3d`.
-pub static ADAPTIVE_MAX_POOL3D: Operator<AdaptiveMaxPool3dFn> = Operator::new(
-    "adaptive_max_pool3d",
-    "adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_cpu as AdaptiveMaxPool3dFn),
-        Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_meta as AdaptiveMaxPool3dFn),
-        observed!(ADAPTIVE_MAX_POOL3D: AdaptiveMaxPool3dFn, [self_], self_, output_size),
-        boxing!(ADAPTIVE_MAX_POOL3D: AdaptiveMaxPool3dFn, self_, output_size),
-    ],
-    adaptive_max_pool3d_boxed,
-);
-
-/// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`.
-///
-/// `adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)`
-#[inline]
-pub fn adaptive_max_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = ADAPTIVE_MAX_POOL3D.select(self_.key_set())?;
-    kernel(keys, self_, output_size)
-}
-
-fn adaptive_max_pool3d_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return adaptive_max_pool3d_cpu(_keys, &self_.snapshot(), output_size);
-    }
-    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
-    let out0 = spec0.allocate("adaptive_max_pool3d")?;
-    let out1 = spec1.allocate("adaptive_max_pool3d")?;
-    native::nn::pooling::adaptive_max_pool3d(self_, output_size, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn adaptive_max_pool3d_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
-    Ok((spec0.allocate("adaptive_max_pool3d")?, spec1.allocate("adaptive_max_pool3d")?))
-}
-
-fn adaptive_max_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_max_pool3d", given, 2)?;
-    adaptive_max_pool3d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_max_pool3d.out`.
-pub type AdaptiveMaxPool3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `adaptive_max_pool3d.out`.
-pub static ADAPTIVE_MAX_POOL3D_OUT: Operator<AdaptiveMaxPool3dOutFn> = Operator::new(
-    "adaptive_max_pool3d.out",
-    "adaptive_max_pool3d.out(Tensor self, int[3] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
-    &[
-        Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_out_cpu as AdaptiveMaxPool3dOutFn),
-        Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_out_meta as AdaptiveMaxPool3dOutFn),
-        observed!(ADAPTIVE_MAX_POOL3D_OUT: AdaptiveMaxPool3dOutFn, [self_, out0, out1], self_, output_size, out0, out1),
-        boxing!(ADAPTIVE_MAX_POOL3D_OUT: AdaptiveMaxPool3dOutFn, self_, output_size, out0, out1),
-    ],
-    adaptive_max_pool3d_out_boxed,
-);
-
-/// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`.
-///
-/// `adaptive_max_pool3d.out(Tensor self, int[3] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
-#[inline]
-pub fn adaptive_max_pool3d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = ADAPTIVE_MAX_POOL3D_OUT.select(self_.key_set() | out0.key_set() | out1.key_set())?;
-    kernel(keys, self_, output_size, out0, out1)
-}
-
-fn adaptive_max_pool3d_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return adaptive_max_pool3d_out_cpu(_keys, &self_.snapshot(), output_size, out0, out1);
-    }
-    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
-    let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
-    let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
-    native::nn::pooling::adaptive_max_pool3d(self_, output_size, target0.tensor(), target1.tensor())?;
-    target0.finish(out0)?;
-    target1.finish(out1)
-}
-
-fn adaptive_max_pool3d_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    ensure_same_device("adaptive_max_pool3d.out", &[self_, out0, out1])?;
-    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
-    let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
-    let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
-    target0.finish(out0)?;
-    target1.finish(out1)
-}
-
-fn adaptive_max_pool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_max_pool3d.out", given, 4)?;
-    adaptive_max_pool3d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_max_pool3d_backward`.
-pub type AdaptiveMaxPool3dBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `adaptive_max_pool3d_backward`.
-pub static ADAPTIVE_MAX_POOL3D_BACKWARD: Operator<AdaptiveMaxPool3dBackwardFn> = Operator::new(
-    "adaptive_max_pool3d_backward",
-    "adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_backward_cpu as AdaptiveMaxPool3dBackwardFn),
-        Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_backward_meta as AdaptiveMaxPool3dBackwardFn),
-        observed!(ADAPTIVE_MAX_POOL3D_BACKWARD: AdaptiveMaxPool3dBackwardFn, [grad_output, self_, indices], grad_output, self_, indices),
-        boxing!(ADAPTIVE_MAX_POOL3D_BACKWARD: AdaptiveMaxPool3dBackwardFn, grad_output, self_, indices),
-    ],
-    adaptive_max_pool3d_backward_boxed,
-);
-
-/// The gradient of `adaptive_max_pool3d` for its input.
-///
-/// `adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor`
-#[inline]
-pub fn adaptive_max_pool3d_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        ADAPTIVE_MAX_POOL3D_BACKWARD.select(grad_output.key_set() | self_.key_set() | indices.key_set())?;
-    kernel(keys, grad_output, self_, indices)
-}
-
-fn adaptive_max_pool3d_backward_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
-        return adaptive_max_pool3d_backward_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &indices.snapshot(),
-        );
-    }
-    let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
-    let out = spec.allocate("adaptive_max_pool3d_backward")?;
-    native::nn::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, &out)?;
-    Ok(out)
-}
-
-fn adaptive_max_pool3d_backward_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    ensure_same_device("adaptive_max_pool3d_backward", &[grad_output, self_, indices])?;
-    let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
-    spec.allocate("adaptive_max_pool3d_backward")
-}
-
-fn adaptive_max_pool3d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_max_pool3d_backward", given, 3)?;
-    adaptive_max_pool3d_backward(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `adaptive_max_pool3d_backward.grad_input`.
-pub type AdaptiveMaxPool3dBackwardGradInputFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `adaptive_max_pool3d_backward.grad_input`.
-pub static ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: Operator<AdaptiveMaxPool3dBackwardGradInputFn> =
-    Operator::new(
-        "adaptive_max_pool3d_backward.grad_input",
-        "adaptive_max_pool3d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                adaptive_max_pool3d_backward_grad_input_cpu as AdaptiveMaxPool3dBackwardGradInputFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                adaptive_max_pool3d_backward_grad_input_meta as AdaptiveMaxPool3dBackwardGradInputFn,
-            ),
-            observed!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool3dBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, indices, grad_input),
-            boxing!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool3dBackwardGradInputFn, grad_output, self_, indices, grad_input),
-        ],
-        adaptive_max_pool3d_backward_grad_input_boxed,
-    );
-
-/// The gradient of `adaptive_max_pool3d` for its input.
-///
-/// `adaptive_max_pool3d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)`
-#[inline]
-pub fn adaptive_max_pool3d_backward_grad_input(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT
-        .select(grad_output.key_set() | self_.key_set() | indices.key_set() | grad_input.key_set())?;
-    kernel(keys, grad_output, self_, indices, grad_input)
-}
-
-fn adaptive_max_pool3d_backward_grad_input_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
-        return adaptive_max_pool3d_backward_grad_input_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &self_.snapshot(),
-            &indices.snapshot(),
-            grad_input,
-        );
-    }
-    let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
-    let target =
-        spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
-    native::nn::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, target.tensor())?;
-    target.finish(grad_input)
-}
-
-fn adaptive_max_pool3d_backward_grad_input_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    ensure_same_device(
-        "adaptive_max_pool3d_backward.grad_input",
-        &[grad_output, self_, indices, grad_input],
-    )?;
-    let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
-    let target =
-        spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
-    target.finish(grad_input)
-}
-
-fn adaptive_max_pool3d_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("adaptive_max_pool3d_backward.grad_input", given, 4)?;
-    adaptive_max_pool3d_backward_grad_input(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_unpool2d`.
-pub type MaxUnpool2dFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `max_unpool2d`.
-pub static MAX_UNPOOL2D: Operator<MaxUnpool2dFn> = Operator::new(
-    "max_unpool2d",
-    "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_composite as MaxUnpool2dFn),
-        observed!(MAX_UNPOOL2D: MaxUnpool2dFn, [self_, indices], self_, indices, output_size),
-        boxing!(MAX_UNPOOL2D: MaxUnpool2dFn, self_, indices, output_size),
-    ],
-    max_unpool2d_boxed,
-);
-
-/// The inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere.
-///
-/// `max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor`
-#[inline]
-pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = MAX_UNPOOL2D.select(self_.key_set() | indices.key_set())?;
-    kernel(keys, self_, indices, output_size)
-}
-
-fn max_unpool2d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &Tensor,
-    output_size: &[i64],
-) -> Result<Tensor> {
-    native::nn::pooling::max_unpool2d(self_, indices, output_size)
-}
-
-fn max_unpool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_unpool2d", given, 3)?;
-    max_unpool2d(arguments.tensor()?, arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `max_unpool2d.out`.
-pub type MaxUnpool2dOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `max_unpool2d.out`.
-pub static MAX_UNPOOL2D_OUT: Operator<MaxUnpool2dOutFn> = Operator::new(
-    "max_unpool2d.out",
-    "max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_out_composite as MaxUnpool2dOutFn),
-        observed!(MAX_UNPOOL2D_OUT: MaxUnpool2dOutFn, [self_, indices, out], self_, indices, output_size, out),
-        boxing!(MAX_UNPOOL2D_OUT: MaxUnpool2dOutFn, self_, indices, output_size, out),
-    ],
-    max_unpool2d_out_boxed,
-);
-
-/// The inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere.
-///
-/// `max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn max_unpool2d_out(self_: &Tensor, indices: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MAX_UNPOOL2D_OUT.select(self_.key_set() | indices.key_set() | out.key_set())?;
-    kernel(keys, self_, indices, output_size, out)
-}
-
-fn max_unpool2d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::pooling::max_unpool2d(self_, indices, output_size)?;
-    copy_to_out(&result, out)
-}
-
-fn max_unpool2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_unpool2d.out", given, 4)?;
-    max_unpool2d_out(arguments.tensor()?, arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_unpool3d`.
-pub type MaxUnpool3dFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64]) -> Result<Tensor>;
-
-/// The operator `max_unpool3d`.
-pub static MAX_UNPOOL3D: Operator<MaxUnpool3dFn> = Operator::new(
-    "max_unpool3d",
-    "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_composite as MaxUnpool3dFn),
-        observed!(MAX_UNPOOL3D: MaxUnpool3dFn, [self_, indices], self_, indices, output_size, stride, padding),
-        boxing!(MAX_UNPOOL3D: MaxUnpool3dFn, self_, indices, output_size, stride, padding),
-    ],
-    max_unpool3d_boxed,
-);
-
-/// The inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere.
-///
-/// `max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor`
-#[inline]
-pub fn max_unpool3d(
-    self_: &Tensor,
-    indices: &Tensor,
-    output_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-) -> Result<Tensor> {
-    let (keys, kernel) = MAX_UNPOOL3D.select(self_.key_set() | indices.key_set())?;
-    kernel(keys, self_, indices, output_size, stride, padding)
-}
-
-fn max_unpool3d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &Tensor,
-    output_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-) -> Result<Tensor> {
-    native::nn::pooling::max_unpool3d(self_, indices, output_size, stride, padding)
-}
-
-fn max_unpool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_unpool3d", given, 5)?;
-    max_unpool3d(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `max_unpool3d.out`.
-pub type MaxUnpool3dOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64], &Tensor) -> Result<()>;
-
-/// The operator `max_unpool3d.out`.
-pub static MAX_UNPOOL3D_OUT: Operator<MaxUnpool3dOutFn> = Operator::new(
-    "max_unpool3d.out",
-    "max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_out_composite as MaxUnpool3dOutFn),
-        observed!(MAX_UNPOOL3D_OUT: MaxUnpool3dOutFn, [self_, indices, out], self_, indices, output_size, stride, padding, out),
-        boxing!(MAX_UNPOOL3D_OUT: MaxUnpool3dOutFn, self_, indices, output_size, stride, padding, out),
-    ],
-    max_unpool3d_out_boxed,
-);
-
-/// The inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere.
-///
-/// `max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn max_unpool3d_out(
-    self_: &Tensor,
-    indices: &Tensor,
-    output_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = MAX_UNPOOL3D_OUT.select(self_.key_set() | indices.key_set() | out.key_set())?;
-    kernel(keys, self_, indices, output_size, stride, padding, out)
-}
-
-fn max_unpool3d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &Tensor,
-    output_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::pooling::max_unpool3d(self_, indices, output_size, stride, padding)?;
-    copy_to_out(&result, out)
-}
-
-fn max_unpool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("max_unpool3d.out", given, 6)?;
-    max_unpool3d_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The maximum of each window of a sequence, and its index.
+    MAX_POOL1D_WITH_INDICES: "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+        max_pool1d_with_indices(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64],
+        dilation: &[i64], ceil_mode: bool) -> (Tensor, Tensor), by [self_];
+    CompositeImplicitAutograd => native::nn::pooling::max_pool1d_with_indices(self_, kernel_size, stride, padding,
+        dilation, ceil_mode),
+}
+
+operator! {
+    /// The maximum of each window of a sequence.
+    MAX_POOL1D: "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor",
+        max_pool1d(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64],
+        ceil_mode: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pooling::max_pool1d(self_, kernel_size, stride, padding, dilation,
+        ceil_mode),
+}
+
+operator! {
+    /// The mean of each window of a sequence.
+    AVG_POOL1D: "avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+        avg_pool1d(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool,
+        count_include_pad: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pooling::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode,
+        count_include_pad),
+}
+
+operator! {
+    /// The mean of each window of a sequence.
+    AVG_POOL1D_OUT: "avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)",
+        avg_pool1d_out(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool,
+        count_include_pad: bool, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::pooling::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`.
+    ADAPTIVE_AVG_POOL1D: "adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
+        adaptive_avg_pool1d(self_: &Tensor, output_size: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pooling::adaptive_avg_pool1d(self_, output_size),
+}
+
+operator! {
+    /// The means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`.
+    ADAPTIVE_AVG_POOL1D_OUT: "adaptive_avg_pool1d.out(Tensor self, int[1] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+        adaptive_avg_pool1d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::pooling::adaptive_avg_pool1d(self_, output_size)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The maxima of windows of a sequence, which are those of `adaptive_avg_pool1d`, and their indices.
+    ADAPTIVE_MAX_POOL1D: "adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
+        adaptive_max_pool1d(self_: &Tensor, output_size: &[i64]) -> (Tensor, Tensor), by [self_];
+    CompositeImplicitAutograd => native::nn::pooling::adaptive_max_pool1d(self_, output_size),
+}
+
+operator! {
+    /// The maximum of each window of images, `n x c x h x w` or `c x h x w`; NaN counts as the maximum.
+    MAX_POOL2D: "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
+        max_pool2d(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64],
+        ceil_mode: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pooling::max_pool2d(self_, kernel_size, stride, padding, dilation,
+        ceil_mode),
+}
+
+operator! {
+    /// The maximum of each window, and its index in the plane as an int64, `y * w + x`.
+    MAX_POOL2D_WITH_INDICES: "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+        max_pool2d_with_indices(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64],
+        dilation: &[i64], ceil_mode: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), kernel_size, stride, padding, dilation, ceil_mode);
+        }
+        let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(self_, kernel_size, stride, padding,
+            dilation, ceil_mode)?;
+        let out0 = spec0.allocate("max_pool2d_with_indices")?;
+        let out1 = spec1.allocate("max_pool2d_with_indices")?;
+        native::nn::pooling::max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode, &out0,
+            &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(self_, kernel_size, stride, padding,
+            dilation, ceil_mode)?;
+        Ok((spec0.allocate("max_pool2d_with_indices")?, spec1.allocate("max_pool2d_with_indices")?))
+    },
+}
+
+operator! {
+    /// The maximum of each window, and its index in the plane as an int64, `y * w + x`.
+    MAX_POOL2D_WITH_INDICES_OUT: "max_pool2d_with_indices.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+        max_pool2d_with_indices_out(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64],
+        dilation: &[i64], ceil_mode: bool, out0: &Tensor, out1: &Tensor) -> (), by [self_, out0, out1];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), kernel_size, stride, padding, dilation, ceil_mode, out0, out1);
+        }
+        let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(self_, kernel_size, stride, padding,
+            dilation, ceil_mode)?;
+        let target0 = spec0.for_out("max_pool2d_with_indices.out", out0, &[self_])?;
+        let target1 = spec1.for_out("max_pool2d_with_indices.out", out1, &[self_])?;
+        native::nn::pooling::max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode,
+            target0.tensor(), target1.tensor())?;
+        target0.finish(out0)?;
+        target1.finish(out1)
+    },
+    Meta => {
+        ensure_same_device("max_pool2d_with_indices.out", &[self_, out0, out1])?;
+        let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(self_, kernel_size, stride, padding,
+            dilation, ceil_mode)?;
+        let target0 = spec0.for_out("max_pool2d_with_indices.out", out0, &[self_])?;
+        let target1 = spec1.for_out("max_pool2d_with_indices.out", out1, &[self_])?;
+        target0.finish(out0)?;
+        target1.finish(out1)
+    },
+}
+
+operator! {
+    /// The gradient of `max_pool2d_with_indices` for its input.
+    MAX_POOL2D_WITH_INDICES_BACKWARD: "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+        max_pool2d_with_indices_backward(grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64], stride: &[i64],
+        padding: &[i64], dilation: &[i64], ceil_mode: bool, indices: &Tensor) -> Tensor, by [grad_output, self_,
+        indices];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), kernel_size, stride, padding, dilation,
+                ceil_mode, &indices.snapshot());
+        }
+        let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(grad_output, self_, kernel_size, stride,
+            padding, dilation, ceil_mode, indices)?;
+        let out = spec.allocate("max_pool2d_with_indices_backward")?;
+        native::nn::pooling::max_pool2d_with_indices_backward(grad_output, self_, kernel_size, stride, padding,
+            dilation, ceil_mode, indices, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("max_pool2d_with_indices_backward", &[grad_output, self_, indices])?;
+        let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(grad_output, self_, kernel_size, stride,
+            padding, dilation, ceil_mode, indices)?;
+        spec.allocate("max_pool2d_with_indices_backward")
+    },
+}
+
+operator! {
+    /// The gradient of `max_pool2d_with_indices` for its input.
+    MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: "max_pool2d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        max_pool2d_with_indices_backward_grad_input(grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64],
+        stride: &[i64], padding: &[i64], dilation: &[i64], ceil_mode: bool, indices: &Tensor,
+        grad_input: &Tensor) -> (), by [grad_output, self_, indices, grad_input];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), kernel_size, stride, padding, dilation,
+                ceil_mode, &indices.snapshot(), grad_input);
+        }
+        let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(grad_output, self_, kernel_size, stride,
+            padding, dilation, ceil_mode, indices)?;
+        let target = spec.for_out("max_pool2d_with_indices_backward.grad_input", grad_input, &[grad_output, self_,
+            indices])?;
+        native::nn::pooling::max_pool2d_with_indices_backward(grad_output, self_, kernel_size, stride, padding,
+            dilation, ceil_mode, indices, target.tensor())?;
+        target.finish(grad_input)
+    },
+    Meta => {
+        ensure_same_device("max_pool2d_with_indices_backward.grad_input", &[grad_output, self_, indices,
+            grad_input])?;
+        let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(grad_output, self_, kernel_size, stride,
+            padding, dilation, ceil_mode, indices)?;
+        let target = spec.for_out("max_pool2d_with_indices_backward.grad_input", grad_input, &[grad_output, self_,
+            indices])?;
+        target.finish(grad_input)
+    },
+}
+
+operator! {
+    /// The mean of each window of images; padding counts as zeros unless `count_include_pad` is false.
+    AVG_POOL2D: "avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+        avg_pool2d(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool,
+        count_include_pad: bool, divisor_override: Option<i64>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), kernel_size, stride, padding, ceil_mode, count_include_pad,
+                divisor_override);
+        }
+        let spec = native::nn::pooling::avg_pool2d_meta(self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override)?;
+        let out = spec.allocate("avg_pool2d")?;
+        native::nn::pooling::avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad,
+            divisor_override, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::nn::pooling::avg_pool2d_meta(self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override)?;
+        spec.allocate("avg_pool2d")
+    },
+}
+
+operator! {
+    /// The mean of each window of images; padding counts as zeros unless `count_include_pad` is false.
+    AVG_POOL2D_OUT: "avg_pool2d.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)",
+        avg_pool2d_out(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool,
+        count_include_pad: bool, divisor_override: Option<i64>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), kernel_size, stride, padding, ceil_mode, count_include_pad,
+                divisor_override, out);
+        }
+        let spec = native::nn::pooling::avg_pool2d_meta(self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override)?;
+        let target = spec.for_out("avg_pool2d.out", out, &[self_])?;
+        native::nn::pooling::avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad,
+            divisor_override, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("avg_pool2d.out", &[self_, out])?;
+        let spec = native::nn::pooling::avg_pool2d_meta(self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override)?;
+        let target = spec.for_out("avg_pool2d.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The gradient of `avg_pool2d` for its input.
+    AVG_POOL2D_BACKWARD: "avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+        avg_pool2d_backward(grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64], stride: &[i64],
+        padding: &[i64], ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) -> Tensor,
+        by [grad_output, self_];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), kernel_size, stride, padding, ceil_mode,
+                count_include_pad, divisor_override);
+        }
+        let spec = native::nn::pooling::avg_pool2d_backward_meta(grad_output, self_, kernel_size, stride, padding,
+            ceil_mode, count_include_pad, divisor_override)?;
+        let out = spec.allocate("avg_pool2d_backward")?;
+        native::nn::pooling::avg_pool2d_backward(grad_output, self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("avg_pool2d_backward", &[grad_output, self_])?;
+        let spec = native::nn::pooling::avg_pool2d_backward_meta(grad_output, self_, kernel_size, stride, padding,
+            ceil_mode, count_include_pad, divisor_override)?;
+        spec.allocate("avg_pool2d_backward")
+    },
+}
+
+operator! {
+    /// The gradient of `avg_pool2d` for its input.
+    AVG_POOL2D_BACKWARD_GRAD_INPUT: "avg_pool2d_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        avg_pool2d_backward_grad_input(grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64], stride: &[i64],
+        padding: &[i64], ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>,
+        grad_input: &Tensor) -> (), by [grad_output, self_, grad_input];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), kernel_size, stride, padding, ceil_mode,
+                count_include_pad, divisor_override, grad_input);
+        }
+        let spec = native::nn::pooling::avg_pool2d_backward_meta(grad_output, self_, kernel_size, stride, padding,
+            ceil_mode, count_include_pad, divisor_override)?;
+        let target = spec.for_out("avg_pool2d_backward.grad_input", grad_input, &[grad_output, self_])?;
+        native::nn::pooling::avg_pool2d_backward(grad_output, self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override, target.tensor())?;
+        target.finish(grad_input)
+    },
+    Meta => {
+        ensure_same_device("avg_pool2d_backward.grad_input", &[grad_output, self_, grad_input])?;
+        let spec = native::nn::pooling::avg_pool2d_backward_meta(grad_output, self_, kernel_size, stride, padding,
+            ceil_mode, count_include_pad, divisor_override)?;
+        let target = spec.for_out("avg_pool2d_backward.grad_input", grad_input, &[grad_output, self_])?;
+        target.finish(grad_input)
+    },
+}
+
+operator! {
+    /// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
+    ADAPTIVE_AVG_POOL2D: "adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
+        adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pooling::adaptive_avg_pool2d(self_, output_size),
+}
+
+operator! {
+    /// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
+    _ADAPTIVE_AVG_POOL2D: "_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
+        _adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), output_size);
+        }
+        let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
+        let out = spec.allocate("_adaptive_avg_pool2d")?;
+        native::nn::pooling::_adaptive_avg_pool2d(self_, output_size, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
+        spec.allocate("_adaptive_avg_pool2d")
+    },
+}
+
+operator! {
+    /// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
+    _ADAPTIVE_AVG_POOL2D_OUT: "_adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+        _adaptive_avg_pool2d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), output_size, out);
+        }
+        let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
+        let target = spec.for_out("_adaptive_avg_pool2d.out", out, &[self_])?;
+        native::nn::pooling::_adaptive_avg_pool2d(self_, output_size, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("_adaptive_avg_pool2d.out", &[self_, out])?;
+        let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
+        let target = spec.for_out("_adaptive_avg_pool2d.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The gradient of `_adaptive_avg_pool2d` for its input.
+    _ADAPTIVE_AVG_POOL2D_BACKWARD: "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
+        _adaptive_avg_pool2d_backward(grad_output: &Tensor, self_: &Tensor) -> Tensor, by [grad_output, self_];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot());
+        }
+        let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
+        let out = spec.allocate("_adaptive_avg_pool2d_backward")?;
+        native::nn::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("_adaptive_avg_pool2d_backward", &[grad_output, self_])?;
+        let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
+        spec.allocate("_adaptive_avg_pool2d_backward")
+    },
+}
+
+operator! {
+    /// The gradient of `_adaptive_avg_pool2d` for its input.
+    _ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: "_adaptive_avg_pool2d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        _adaptive_avg_pool2d_backward_out(grad_output: &Tensor, self_: &Tensor, out: &Tensor) -> (), by [grad_output,
+        self_, out];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), out);
+        }
+        let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
+        let target = spec.for_out("_adaptive_avg_pool2d_backward.out", out, &[grad_output, self_])?;
+        native::nn::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("_adaptive_avg_pool2d_backward.out", &[grad_output, self_, out])?;
+        let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
+        let target = spec.for_out("_adaptive_avg_pool2d_backward.out", out, &[grad_output, self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The maximum of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN counts as the maximum.
+    MAX_POOL3D: "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
+        max_pool3d(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64],
+        ceil_mode: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pooling::max_pool3d(self_, kernel_size, stride, padding, dilation,
+        ceil_mode),
+}
+
+operator! {
+    /// The maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`.
+    MAX_POOL3D_WITH_INDICES: "max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+        max_pool3d_with_indices(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64],
+        dilation: &[i64], ceil_mode: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), kernel_size, stride, padding, dilation, ceil_mode);
+        }
+        let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(self_, kernel_size, stride, padding,
+            dilation, ceil_mode)?;
+        let out0 = spec0.allocate("max_pool3d_with_indices")?;
+        let out1 = spec1.allocate("max_pool3d_with_indices")?;
+        native::nn::pooling::max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode, &out0,
+            &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(self_, kernel_size, stride, padding,
+            dilation, ceil_mode)?;
+        Ok((spec0.allocate("max_pool3d_with_indices")?, spec1.allocate("max_pool3d_with_indices")?))
+    },
+}
+
+operator! {
+    /// The maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`.
+    MAX_POOL3D_WITH_INDICES_OUT: "max_pool3d_with_indices.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+        max_pool3d_with_indices_out(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64],
+        dilation: &[i64], ceil_mode: bool, out0: &Tensor, out1: &Tensor) -> (), by [self_, out0, out1];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), kernel_size, stride, padding, dilation, ceil_mode, out0, out1);
+        }
+        let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(self_, kernel_size, stride, padding,
+            dilation, ceil_mode)?;
+        let target0 = spec0.for_out("max_pool3d_with_indices.out", out0, &[self_])?;
+        let target1 = spec1.for_out("max_pool3d_with_indices.out", out1, &[self_])?;
+        native::nn::pooling::max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode,
+            target0.tensor(), target1.tensor())?;
+        target0.finish(out0)?;
+        target1.finish(out1)
+    },
+    Meta => {
+        ensure_same_device("max_pool3d_with_indices.out", &[self_, out0, out1])?;
+        let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(self_, kernel_size, stride, padding,
+            dilation, ceil_mode)?;
+        let target0 = spec0.for_out("max_pool3d_with_indices.out", out0, &[self_])?;
+        let target1 = spec1.for_out("max_pool3d_with_indices.out", out1, &[self_])?;
+        target0.finish(out0)?;
+        target1.finish(out1)
+    },
+}
+
+operator! {
+    /// The gradient of `max_pool3d_with_indices` for its input.
+    MAX_POOL3D_WITH_INDICES_BACKWARD: "max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+        max_pool3d_with_indices_backward(grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64], stride: &[i64],
+        padding: &[i64], dilation: &[i64], ceil_mode: bool, indices: &Tensor) -> Tensor, by [grad_output, self_,
+        indices];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), kernel_size, stride, padding, dilation,
+                ceil_mode, &indices.snapshot());
+        }
+        let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(grad_output, self_, kernel_size, stride,
+            padding, dilation, ceil_mode, indices)?;
+        let out = spec.allocate("max_pool3d_with_indices_backward")?;
+        native::nn::pooling::max_pool3d_with_indices_backward(grad_output, self_, kernel_size, stride, padding,
+            dilation, ceil_mode, indices, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("max_pool3d_with_indices_backward", &[grad_output, self_, indices])?;
+        let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(grad_output, self_, kernel_size, stride,
+            padding, dilation, ceil_mode, indices)?;
+        spec.allocate("max_pool3d_with_indices_backward")
+    },
+}
+
+operator! {
+    /// The gradient of `max_pool3d_with_indices` for its input.
+    MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: "max_pool3d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        max_pool3d_with_indices_backward_grad_input(grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64],
+        stride: &[i64], padding: &[i64], dilation: &[i64], ceil_mode: bool, indices: &Tensor,
+        grad_input: &Tensor) -> (), by [grad_output, self_, indices, grad_input];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), kernel_size, stride, padding, dilation,
+                ceil_mode, &indices.snapshot(), grad_input);
+        }
+        let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(grad_output, self_, kernel_size, stride,
+            padding, dilation, ceil_mode, indices)?;
+        let target = spec.for_out("max_pool3d_with_indices_backward.grad_input", grad_input, &[grad_output, self_,
+            indices])?;
+        native::nn::pooling::max_pool3d_with_indices_backward(grad_output, self_, kernel_size, stride, padding,
+            dilation, ceil_mode, indices, target.tensor())?;
+        target.finish(grad_input)
+    },
+    Meta => {
+        ensure_same_device("max_pool3d_with_indices_backward.grad_input", &[grad_output, self_, indices,
+            grad_input])?;
+        let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(grad_output, self_, kernel_size, stride,
+            padding, dilation, ceil_mode, indices)?;
+        let target = spec.for_out("max_pool3d_with_indices_backward.grad_input", grad_input, &[grad_output, self_,
+            indices])?;
+        target.finish(grad_input)
+    },
+}
+
+operator! {
+    /// The mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false.
+    AVG_POOL3D: "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+        avg_pool3d(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool,
+        count_include_pad: bool, divisor_override: Option<i64>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), kernel_size, stride, padding, ceil_mode, count_include_pad,
+                divisor_override);
+        }
+        let spec = native::nn::pooling::avg_pool3d_meta(self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override)?;
+        let out = spec.allocate("avg_pool3d")?;
+        native::nn::pooling::avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad,
+            divisor_override, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::nn::pooling::avg_pool3d_meta(self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override)?;
+        spec.allocate("avg_pool3d")
+    },
+}
+
+operator! {
+    /// The mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false.
+    AVG_POOL3D_OUT: "avg_pool3d.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)",
+        avg_pool3d_out(self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool,
+        count_include_pad: bool, divisor_override: Option<i64>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), kernel_size, stride, padding, ceil_mode, count_include_pad,
+                divisor_override, out);
+        }
+        let spec = native::nn::pooling::avg_pool3d_meta(self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override)?;
+        let target = spec.for_out("avg_pool3d.out", out, &[self_])?;
+        native::nn::pooling::avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad,
+            divisor_override, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("avg_pool3d.out", &[self_, out])?;
+        let spec = native::nn::pooling::avg_pool3d_meta(self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override)?;
+        let target = spec.for_out("avg_pool3d.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The gradient of `avg_pool3d` for its input.
+    AVG_POOL3D_BACKWARD: "avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+        avg_pool3d_backward(grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64], stride: &[i64],
+        padding: &[i64], ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) -> Tensor,
+        by [grad_output, self_];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), kernel_size, stride, padding, ceil_mode,
+                count_include_pad, divisor_override);
+        }
+        let spec = native::nn::pooling::avg_pool3d_backward_meta(grad_output, self_, kernel_size, stride, padding,
+            ceil_mode, count_include_pad, divisor_override)?;
+        let out = spec.allocate("avg_pool3d_backward")?;
+        native::nn::pooling::avg_pool3d_backward(grad_output, self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("avg_pool3d_backward", &[grad_output, self_])?;
+        let spec = native::nn::pooling::avg_pool3d_backward_meta(grad_output, self_, kernel_size, stride, padding,
+            ceil_mode, count_include_pad, divisor_override)?;
+        spec.allocate("avg_pool3d_backward")
+    },
+}
+
+operator! {
+    /// The gradient of `avg_pool3d` for its input.
+    AVG_POOL3D_BACKWARD_GRAD_INPUT: "avg_pool3d_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        avg_pool3d_backward_grad_input(grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64], stride: &[i64],
+        padding: &[i64], ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>,
+        grad_input: &Tensor) -> (), by [grad_output, self_, grad_input];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), kernel_size, stride, padding, ceil_mode,
+                count_include_pad, divisor_override, grad_input);
+        }
+        let spec = native::nn::pooling::avg_pool3d_backward_meta(grad_output, self_, kernel_size, stride, padding,
+            ceil_mode, count_include_pad, divisor_override)?;
+        let target = spec.for_out("avg_pool3d_backward.grad_input", grad_input, &[grad_output, self_])?;
+        native::nn::pooling::avg_pool3d_backward(grad_output, self_, kernel_size, stride, padding, ceil_mode,
+            count_include_pad, divisor_override, target.tensor())?;
+        target.finish(grad_input)
+    },
+    Meta => {
+        ensure_same_device("avg_pool3d_backward.grad_input", &[grad_output, self_, grad_input])?;
+        let spec = native::nn::pooling::avg_pool3d_backward_meta(grad_output, self_, kernel_size, stride, padding,
+            ceil_mode, count_include_pad, divisor_override)?;
+        let target = spec.for_out("avg_pool3d_backward.grad_input", grad_input, &[grad_output, self_])?;
+        target.finish(grad_input)
+    },
+}
+
+operator! {
+    /// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
+    ADAPTIVE_AVG_POOL3D: "adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
+        adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::pooling::adaptive_avg_pool3d(self_, output_size),
+}
+
+operator! {
+    /// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
+    ADAPTIVE_AVG_POOL3D_OUT: "adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+        adaptive_avg_pool3d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::pooling::adaptive_avg_pool3d(self_, output_size)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
+    _ADAPTIVE_AVG_POOL3D: "_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
+        _adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), output_size);
+        }
+        let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+        let out = spec.allocate("_adaptive_avg_pool3d")?;
+        native::nn::pooling::_adaptive_avg_pool3d(self_, output_size, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+        spec.allocate("_adaptive_avg_pool3d")
+    },
+}
+
+operator! {
+    /// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
+    _ADAPTIVE_AVG_POOL3D_OUT: "_adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+        _adaptive_avg_pool3d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), output_size, out);
+        }
+        let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+        let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
+        native::nn::pooling::_adaptive_avg_pool3d(self_, output_size, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("_adaptive_avg_pool3d.out", &[self_, out])?;
+        let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+        let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The gradient of `_adaptive_avg_pool3d` for its input.
+    _ADAPTIVE_AVG_POOL3D_BACKWARD: "_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
+        _adaptive_avg_pool3d_backward(grad_output: &Tensor, self_: &Tensor) -> Tensor, by [grad_output, self_];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot());
+        }
+        let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+        let out = spec.allocate("_adaptive_avg_pool3d_backward")?;
+        native::nn::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("_adaptive_avg_pool3d_backward", &[grad_output, self_])?;
+        let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+        spec.allocate("_adaptive_avg_pool3d_backward")
+    },
+}
+
+operator! {
+    /// The gradient of `_adaptive_avg_pool3d` for its input.
+    _ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: "_adaptive_avg_pool3d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        _adaptive_avg_pool3d_backward_out(grad_output: &Tensor, self_: &Tensor, out: &Tensor) -> (), by [grad_output,
+        self_, out];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), out);
+        }
+        let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+        let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
+        native::nn::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("_adaptive_avg_pool3d_backward.out", &[grad_output, self_, out])?;
+        let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+        let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`.
+    ADAPTIVE_MAX_POOL2D: "adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
+        adaptive_max_pool2d(self_: &Tensor, output_size: &[i64]) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), output_size);
+        }
+        let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+        let out0 = spec0.allocate("adaptive_max_pool2d")?;
+        let out1 = spec1.allocate("adaptive_max_pool2d")?;
+        native::nn::pooling::adaptive_max_pool2d(self_, output_size, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+        Ok((spec0.allocate("adaptive_max_pool2d")?, spec1.allocate("adaptive_max_pool2d")?))
+    },
+}
+
+operator! {
+    /// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`.
+    ADAPTIVE_MAX_POOL2D_OUT: "adaptive_max_pool2d.out(Tensor self, int[2] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+        adaptive_max_pool2d_out(self_: &Tensor, output_size: &[i64], out0: &Tensor, out1: &Tensor) -> (), by [self_,
+        out0, out1];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), output_size, out0, out1);
+        }
+        let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+        let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
+        let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
+        native::nn::pooling::adaptive_max_pool2d(self_, output_size, target0.tensor(), target1.tensor())?;
+        target0.finish(out0)?;
+        target1.finish(out1)
+    },
+    Meta => {
+        ensure_same_device("adaptive_max_pool2d.out", &[self_, out0, out1])?;
+        let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+        let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
+        let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
+        target0.finish(out0)?;
+        target1.finish(out1)
+    },
+}
+
+operator! {
+    /// The gradient of `adaptive_max_pool2d` for its input.
+    ADAPTIVE_MAX_POOL2D_BACKWARD: "adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+        adaptive_max_pool2d_backward(grad_output: &Tensor, self_: &Tensor, indices: &Tensor) -> Tensor,
+        by [grad_output, self_, indices];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &indices.snapshot());
+        }
+        let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+        let out = spec.allocate("adaptive_max_pool2d_backward")?;
+        native::nn::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("adaptive_max_pool2d_backward", &[grad_output, self_, indices])?;
+        let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+        spec.allocate("adaptive_max_pool2d_backward")
+    },
+}
+
+operator! {
+    /// The gradient of `adaptive_max_pool2d` for its input.
+    ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: "adaptive_max_pool2d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        adaptive_max_pool2d_backward_grad_input(grad_output: &Tensor, self_: &Tensor, indices: &Tensor,
+        grad_input: &Tensor) -> (), by [grad_output, self_, indices, grad_input];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &indices.snapshot(), grad_input);
+        }
+        let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+        let target = spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_,
+            indices])?;
+        native::nn::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, target.tensor())?;
+        target.finish(grad_input)
+    },
+    Meta => {
+        ensure_same_device("adaptive_max_pool2d_backward.grad_input", &[grad_output, self_, indices, grad_input])?;
+        let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+        let target = spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_,
+            indices])?;
+        target.finish(grad_input)
+    },
+}
+
+operator! {
+    /// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`.
+    ADAPTIVE_MAX_POOL3D: "adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
+        adaptive_max_pool3d(self_: &Tensor, output_size: &[i64]) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), output_size);
+        }
+        let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+        let out0 = spec0.allocate("adaptive_max_pool3d")?;
+        let out1 = spec1.allocate("adaptive_max_pool3d")?;
+        native::nn::pooling::adaptive_max_pool3d(self_, output_size, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+        Ok((spec0.allocate("adaptive_max_pool3d")?, spec1.allocate("adaptive_max_pool3d")?))
+    },
+}
+
+operator! {
+    /// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`.
+    ADAPTIVE_MAX_POOL3D_OUT: "adaptive_max_pool3d.out(Tensor self, int[3] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+        adaptive_max_pool3d_out(self_: &Tensor, output_size: &[i64], out0: &Tensor, out1: &Tensor) -> (), by [self_,
+        out0, out1];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), output_size, out0, out1);
+        }
+        let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+        let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
+        let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
+        native::nn::pooling::adaptive_max_pool3d(self_, output_size, target0.tensor(), target1.tensor())?;
+        target0.finish(out0)?;
+        target1.finish(out1)
+    },
+    Meta => {
+        ensure_same_device("adaptive_max_pool3d.out", &[self_, out0, out1])?;
+        let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+        let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
+        let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
+        target0.finish(out0)?;
+        target1.finish(out1)
+    },
+}
+
+operator! {
+    /// The gradient of `adaptive_max_pool3d` for its input.
+    ADAPTIVE_MAX_POOL3D_BACKWARD: "adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+        adaptive_max_pool3d_backward(grad_output: &Tensor, self_: &Tensor, indices: &Tensor) -> Tensor,
+        by [grad_output, self_, indices];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &indices.snapshot());
+        }
+        let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+        let out = spec.allocate("adaptive_max_pool3d_backward")?;
+        native::nn::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("adaptive_max_pool3d_backward", &[grad_output, self_, indices])?;
+        let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+        spec.allocate("adaptive_max_pool3d_backward")
+    },
+}
+
+operator! {
+    /// The gradient of `adaptive_max_pool3d` for its input.
+    ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: "adaptive_max_pool3d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        adaptive_max_pool3d_backward_grad_input(grad_output: &Tensor, self_: &Tensor, indices: &Tensor,
+        grad_input: &Tensor) -> (), by [grad_output, self_, indices, grad_input];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &indices.snapshot(), grad_input);
+        }
+        let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+        let target = spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_,
+            indices])?;
+        native::nn::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, target.tensor())?;
+        target.finish(grad_input)
+    },
+    Meta => {
+        ensure_same_device("adaptive_max_pool3d_backward.grad_input", &[grad_output, self_, indices, grad_input])?;
+        let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+        let target = spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_,
+            indices])?;
+        target.finish(grad_input)
+    },
+}
+
+operator! {
+    /// The inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere.
+    MAX_UNPOOL2D: "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+        max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Tensor, by [self_, indices];
+    CompositeImplicitAutograd => native::nn::pooling::max_unpool2d(self_, indices, output_size),
+}
+
+operator! {
+    /// The inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere.
+    MAX_UNPOOL2D_OUT: "max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+        max_unpool2d_out(self_: &Tensor, indices: &Tensor, output_size: &[i64], out: &Tensor) -> (), by [self_,
+        indices, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::pooling::max_unpool2d(self_, indices, output_size)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere.
+    MAX_UNPOOL3D: "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+        max_unpool3d(self_: &Tensor, indices: &Tensor, output_size: &[i64], stride: &[i64],
+        padding: &[i64]) -> Tensor, by [self_, indices];
+    CompositeImplicitAutograd => native::nn::pooling::max_unpool3d(self_, indices, output_size, stride, padding),
+}
+
+operator! {
+    /// The inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere.
+    MAX_UNPOOL3D_OUT: "max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)",
+        max_unpool3d_out(self_: &Tensor, indices: &Tensor, output_size: &[i64], stride: &[i64], padding: &[i64],
+        out: &Tensor) -> (), by [self_, indices, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::pooling::max_unpool3d(self_, indices, output_size, stride, padding)?;
+        copy_to_out(&result, out)
+    },
 }

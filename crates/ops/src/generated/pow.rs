@@ -2,376 +2,117 @@
 
 //! The operators whose kernels are in `native::pow`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
-use crate::tensor_iterator::TensorIterator;
+use crate::dispatch::operator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `pow.Tensor_Scalar`.
-pub type PowTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `pow.Tensor_Scalar`.
-pub static POW_TENSOR_SCALAR: Operator<PowTensorScalarFn> = Operator::new(
-    "pow.Tensor_Scalar",
-    "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, pow_tensor_scalar_cpu as PowTensorScalarFn),
-        Kernel::new(DispatchKey::Meta, pow_tensor_scalar_meta as PowTensorScalarFn),
-        observed!(POW_TENSOR_SCALAR: PowTensorScalarFn, [self_], self_, exponent),
-        boxing!(POW_TENSOR_SCALAR: PowTensorScalarFn, self_, exponent),
-    ],
-    pow_tensor_scalar_boxed,
-);
-
-/// `self^exponent`, for a number `exponent`, which must not be negative for integers.
-///
-/// `pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor`
-#[inline]
-pub fn pow_tensor_scalar(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = POW_TENSOR_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, exponent)
+operator! {
+    /// `self^exponent`, for a number `exponent`, which must not be negative for integers.
+    POW_TENSOR_SCALAR: "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow_tensor_scalar(self_: &Tensor,
+        exponent: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("pow.Tensor_Scalar", |iter| {
+            native::pointwise::pow::pow_scalar_meta(iter, self_, exponent)?;
+            native::pointwise::pow::pow_scalar(iter, self_, exponent)
+        })
+    },
+    Meta => iterate::functional("pow.Tensor_Scalar", |iter| native::pointwise::pow::pow_scalar_meta(iter, self_,
+        exponent)),
 }
 
-fn pow_tensor_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("pow.Tensor_Scalar");
-    native::pointwise::pow::pow_scalar_meta(&mut iter, self_, exponent)?;
-    native::pointwise::pow::pow_scalar(&mut iter, self_, exponent)?;
-    iter.take_result()
+operator! {
+    /// `self^exponent`, for a number `exponent`, which must not be negative for integers.
+    POW__SCALAR: "pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)", pow__scalar(self_: &Tensor,
+        exponent: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("pow_.Scalar", self_, |iter| {
+            native::pointwise::pow::pow_scalar_meta(iter, self_, exponent)?;
+            native::pointwise::pow::pow_scalar(iter, self_, exponent)
+        })
+    },
+    Meta => iterate::in_place("pow_.Scalar", self_, |iter| native::pointwise::pow::pow_scalar_meta(iter, self_,
+        exponent)),
 }
 
-fn pow_tensor_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("pow.Tensor_Scalar");
-    native::pointwise::pow::pow_scalar_meta(&mut iter, self_, exponent)?;
-    iter.take_result()
+operator! {
+    /// `self^exponent`, for a number `exponent`, which must not be negative for integers.
+    POW_TENSOR_SCALAR_OUT: "pow.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        pow_tensor_scalar_out(self_: &Tensor, exponent: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("pow.Tensor_Scalar_out", out, |iter| {
+            native::pointwise::pow::pow_scalar_meta(iter, self_, exponent)?;
+            native::pointwise::pow::pow_scalar(iter, self_, exponent)
+        })
+    },
+    Meta => iterate::out("pow.Tensor_Scalar_out", out, |iter| native::pointwise::pow::pow_scalar_meta(iter, self_,
+        exponent)),
 }
 
-fn pow_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pow.Tensor_Scalar", given, 2)?;
-    pow_tensor_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+operator! {
+    /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
+    POW_TENSOR_TENSOR: "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", pow_tensor_tensor(self_: &Tensor,
+        exponent: &Tensor) -> Tensor, by [self_, exponent];
+    Cpu => {
+        iterate::functional("pow.Tensor_Tensor", |iter| {
+            native::pointwise::pow::pow_meta(iter, self_, exponent)?;
+            native::pointwise::pow::pow(iter, self_, exponent)
+        })
+    },
+    Meta => iterate::functional("pow.Tensor_Tensor", |iter| native::pointwise::pow::pow_meta(iter, self_, exponent)),
 }
 
-/// A kernel of `pow_.Scalar`.
-pub type PowInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `pow_.Scalar`.
-pub static POW__SCALAR: Operator<PowInPlaceScalarFn> = Operator::new(
-    "pow_.Scalar",
-    "pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, pow__scalar_cpu as PowInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, pow__scalar_meta as PowInPlaceScalarFn),
-        observed!(POW__SCALAR: PowInPlaceScalarFn, [self_], self_, exponent),
-        boxing!(POW__SCALAR: PowInPlaceScalarFn, self_, exponent),
-    ],
-    pow__scalar_boxed,
-);
-
-/// `self^exponent`, for a number `exponent`, which must not be negative for integers.
-///
-/// `pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)`
-#[inline]
-pub fn pow__scalar(self_: &Tensor, exponent: Scalar) -> Result<()> {
-    let (keys, kernel) = POW__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, exponent)
+operator! {
+    /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
+    POW__TENSOR: "pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)", pow__tensor(self_: &Tensor,
+        exponent: &Tensor) -> (), by [self_, exponent];
+    Cpu => {
+        iterate::in_place("pow_.Tensor", self_, |iter| {
+            native::pointwise::pow::pow_meta(iter, self_, exponent)?;
+            native::pointwise::pow::pow(iter, self_, exponent)
+        })
+    },
+    Meta => iterate::in_place("pow_.Tensor", self_, |iter| native::pointwise::pow::pow_meta(iter, self_, exponent)),
 }
 
-fn pow__scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("pow_.Scalar", self_);
-    native::pointwise::pow::pow_scalar_meta(&mut iter, self_, exponent)?;
-    native::pointwise::pow::pow_scalar(&mut iter, self_, exponent)?;
-    iter.finish()
+operator! {
+    /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
+    POW_TENSOR_TENSOR_OUT: "pow.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        pow_tensor_tensor_out(self_: &Tensor, exponent: &Tensor, out: &Tensor) -> (), by [self_, exponent, out];
+    Cpu => {
+        iterate::out("pow.Tensor_Tensor_out", out, |iter| {
+            native::pointwise::pow::pow_meta(iter, self_, exponent)?;
+            native::pointwise::pow::pow(iter, self_, exponent)
+        })
+    },
+    Meta => iterate::out("pow.Tensor_Tensor_out", out, |iter| native::pointwise::pow::pow_meta(iter, self_,
+        exponent)),
 }
 
-fn pow__scalar_meta(_keys: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("pow_.Scalar", self_);
-    native::pointwise::pow::pow_scalar_meta(&mut iter, self_, exponent)?;
-    iter.finish()
+operator! {
+    /// `self^exponent`, for a number `self`.
+    POW_SCALAR: "pow.Scalar(Scalar self, Tensor exponent) -> Tensor", pow_scalar(self_: Scalar,
+        exponent: &Tensor) -> Tensor, by [exponent];
+    Cpu => {
+        iterate::functional("pow.Scalar", |iter| {
+            native::pointwise::pow::pow_of_scalar_meta(iter, self_, exponent)?;
+            native::pointwise::pow::pow_of_scalar(iter, self_, exponent)
+        })
+    },
+    Meta => iterate::functional("pow.Scalar", |iter| native::pointwise::pow::pow_of_scalar_meta(iter, self_,
+        exponent)),
 }
 
-fn pow__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pow_.Scalar", given, 2)?;
-    pow__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `pow.Tensor_Scalar_out`.
-pub type PowTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `pow.Tensor_Scalar_out`.
-pub static POW_TENSOR_SCALAR_OUT: Operator<PowTensorScalarOutFn> = Operator::new(
-    "pow.Tensor_Scalar_out",
-    "pow.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, pow_tensor_scalar_out_cpu as PowTensorScalarOutFn),
-        Kernel::new(DispatchKey::Meta, pow_tensor_scalar_out_meta as PowTensorScalarOutFn),
-        observed!(POW_TENSOR_SCALAR_OUT: PowTensorScalarOutFn, [self_, out], self_, exponent, out),
-        boxing!(POW_TENSOR_SCALAR_OUT: PowTensorScalarOutFn, self_, exponent, out),
-    ],
-    pow_tensor_scalar_out_boxed,
-);
-
-/// `self^exponent`, for a number `exponent`, which must not be negative for integers.
-///
-/// `pow.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn pow_tensor_scalar_out(self_: &Tensor, exponent: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = POW_TENSOR_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, exponent, out)
-}
-
-fn pow_tensor_scalar_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    exponent: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("pow.Tensor_Scalar_out", out);
-    native::pointwise::pow::pow_scalar_meta(&mut iter, self_, exponent)?;
-    native::pointwise::pow::pow_scalar(&mut iter, self_, exponent)?;
-    iter.finish_out()
-}
-
-fn pow_tensor_scalar_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    exponent: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("pow.Tensor_Scalar_out", out);
-    native::pointwise::pow::pow_scalar_meta(&mut iter, self_, exponent)?;
-    iter.finish_out()
-}
-
-fn pow_tensor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pow.Tensor_Scalar_out", given, 3)?;
-    pow_tensor_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `pow.Tensor_Tensor`.
-pub type PowTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `pow.Tensor_Tensor`.
-pub static POW_TENSOR_TENSOR: Operator<PowTensorTensorFn> = Operator::new(
-    "pow.Tensor_Tensor",
-    "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, pow_tensor_tensor_cpu as PowTensorTensorFn),
-        Kernel::new(DispatchKey::Meta, pow_tensor_tensor_meta as PowTensorTensorFn),
-        observed!(POW_TENSOR_TENSOR: PowTensorTensorFn, [self_, exponent], self_, exponent),
-        boxing!(POW_TENSOR_TENSOR: PowTensorTensorFn, self_, exponent),
-    ],
-    pow_tensor_tensor_boxed,
-);
-
-/// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
-///
-/// `pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor`
-#[inline]
-pub fn pow_tensor_tensor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = POW_TENSOR_TENSOR.select(self_.key_set() | exponent.key_set())?;
-    kernel(keys, self_, exponent)
-}
-
-fn pow_tensor_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("pow.Tensor_Tensor");
-    native::pointwise::pow::pow_meta(&mut iter, self_, exponent)?;
-    native::pointwise::pow::pow(&mut iter, self_, exponent)?;
-    iter.take_result()
-}
-
-fn pow_tensor_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("pow.Tensor_Tensor");
-    native::pointwise::pow::pow_meta(&mut iter, self_, exponent)?;
-    iter.take_result()
-}
-
-fn pow_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pow.Tensor_Tensor", given, 2)?;
-    pow_tensor_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `pow_.Tensor`.
-pub type PowInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `pow_.Tensor`.
-pub static POW__TENSOR: Operator<PowInPlaceTensorFn> = Operator::new(
-    "pow_.Tensor",
-    "pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, pow__tensor_cpu as PowInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, pow__tensor_meta as PowInPlaceTensorFn),
-        observed!(POW__TENSOR: PowInPlaceTensorFn, [self_, exponent], self_, exponent),
-        boxing!(POW__TENSOR: PowInPlaceTensorFn, self_, exponent),
-    ],
-    pow__tensor_boxed,
-);
-
-/// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
-///
-/// `pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)`
-#[inline]
-pub fn pow__tensor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    let (keys, kernel) = POW__TENSOR.select(self_.key_set() | exponent.key_set())?;
-    kernel(keys, self_, exponent)
-}
-
-fn pow__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("pow_.Tensor", self_);
-    native::pointwise::pow::pow_meta(&mut iter, self_, exponent)?;
-    native::pointwise::pow::pow(&mut iter, self_, exponent)?;
-    iter.finish()
-}
-
-fn pow__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("pow_.Tensor", self_);
-    native::pointwise::pow::pow_meta(&mut iter, self_, exponent)?;
-    iter.finish()
-}
-
-fn pow__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pow_.Tensor", given, 2)?;
-    pow__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `pow.Tensor_Tensor_out`.
-pub type PowTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `pow.Tensor_Tensor_out`.
-pub static POW_TENSOR_TENSOR_OUT: Operator<PowTensorTensorOutFn> = Operator::new(
-    "pow.Tensor_Tensor_out",
-    "pow.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, pow_tensor_tensor_out_cpu as PowTensorTensorOutFn),
-        Kernel::new(DispatchKey::Meta, pow_tensor_tensor_out_meta as PowTensorTensorOutFn),
-        observed!(POW_TENSOR_TENSOR_OUT: PowTensorTensorOutFn, [self_, exponent, out], self_, exponent, out),
-        boxing!(POW_TENSOR_TENSOR_OUT: PowTensorTensorOutFn, self_, exponent, out),
-    ],
-    pow_tensor_tensor_out_boxed,
-);
-
-/// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
-///
-/// `pow.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn pow_tensor_tensor_out(self_: &Tensor, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        POW_TENSOR_TENSOR_OUT.select(self_.key_set() | exponent.key_set() | out.key_set())?;
-    kernel(keys, self_, exponent, out)
-}
-
-fn pow_tensor_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    exponent: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("pow.Tensor_Tensor_out", out);
-    native::pointwise::pow::pow_meta(&mut iter, self_, exponent)?;
-    native::pointwise::pow::pow(&mut iter, self_, exponent)?;
-    iter.finish_out()
-}
-
-fn pow_tensor_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    exponent: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("pow.Tensor_Tensor_out", out);
-    native::pointwise::pow::pow_meta(&mut iter, self_, exponent)?;
-    iter.finish_out()
-}
-
-fn pow_tensor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pow.Tensor_Tensor_out", given, 3)?;
-    pow_tensor_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `pow.Scalar`.
-pub type PowScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `pow.Scalar`.
-pub static POW_SCALAR: Operator<PowScalarFn> = Operator::new(
-    "pow.Scalar",
-    "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, pow_scalar_cpu as PowScalarFn),
-        Kernel::new(DispatchKey::Meta, pow_scalar_meta as PowScalarFn),
-        observed!(POW_SCALAR: PowScalarFn, [exponent], self_, exponent),
-        boxing!(POW_SCALAR: PowScalarFn, self_, exponent),
-    ],
-    pow_scalar_boxed,
-);
-
-/// `self^exponent`, for a number `self`.
-///
-/// `pow.Scalar(Scalar self, Tensor exponent) -> Tensor`
-#[inline]
-pub fn pow_scalar(self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = POW_SCALAR.select(exponent.key_set())?;
-    kernel(keys, self_, exponent)
-}
-
-fn pow_scalar_cpu(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("pow.Scalar");
-    native::pointwise::pow::pow_of_scalar_meta(&mut iter, self_, exponent)?;
-    native::pointwise::pow::pow_of_scalar(&mut iter, self_, exponent)?;
-    iter.take_result()
-}
-
-fn pow_scalar_meta(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("pow.Scalar");
-    native::pointwise::pow::pow_of_scalar_meta(&mut iter, self_, exponent)?;
-    iter.take_result()
-}
-
-fn pow_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pow.Scalar", given, 2)?;
-    pow_scalar(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `pow.Scalar_out`.
-pub type PowScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `pow.Scalar_out`.
-pub static POW_SCALAR_OUT: Operator<PowScalarOutFn> = Operator::new(
-    "pow.Scalar_out",
-    "pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, pow_scalar_out_cpu as PowScalarOutFn),
-        Kernel::new(DispatchKey::Meta, pow_scalar_out_meta as PowScalarOutFn),
-        observed!(POW_SCALAR_OUT: PowScalarOutFn, [exponent, out], self_, exponent, out),
-        boxing!(POW_SCALAR_OUT: PowScalarOutFn, self_, exponent, out),
-    ],
-    pow_scalar_out_boxed,
-);
-
-/// `self^exponent`, for a number `self`.
-///
-/// `pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn pow_scalar_out(self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = POW_SCALAR_OUT.select(exponent.key_set() | out.key_set())?;
-    kernel(keys, self_, exponent, out)
-}
-
-fn pow_scalar_out_cpu(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("pow.Scalar_out", out);
-    native::pointwise::pow::pow_of_scalar_meta(&mut iter, self_, exponent)?;
-    native::pointwise::pow::pow_of_scalar(&mut iter, self_, exponent)?;
-    iter.finish_out()
-}
-
-fn pow_scalar_out_meta(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("pow.Scalar_out", out);
-    native::pointwise::pow::pow_of_scalar_meta(&mut iter, self_, exponent)?;
-    iter.finish_out()
-}
-
-fn pow_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("pow.Scalar_out", given, 3)?;
-    pow_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `self^exponent`, for a number `self`.
+    POW_SCALAR_OUT: "pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        pow_scalar_out(self_: Scalar, exponent: &Tensor, out: &Tensor) -> (), by [exponent, out];
+    Cpu => {
+        iterate::out("pow.Scalar_out", out, |iter| {
+            native::pointwise::pow::pow_of_scalar_meta(iter, self_, exponent)?;
+            native::pointwise::pow::pow_of_scalar(iter, self_, exponent)
+        })
+    },
+    Meta => iterate::out("pow.Scalar_out", out, |iter| native::pointwise::pow::pow_of_scalar_meta(iter, self_,
+        exponent)),
 }

@@ -2,461 +2,82 @@
 
 //! The operators whose kernels are in `native::quantile`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `quantile`.
-pub type QuantileFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, bool, &str) -> Result<Tensor>;
-
-/// The operator `quantile`.
-pub static QUANTILE: Operator<QuantileFn> = Operator::new(
-    "quantile",
-    "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_composite as QuantileFn),
-        observed!(QUANTILE: QuantileFn, [self_, q], self_, q, dim, keepdim, interpolation),
-        boxing!(QUANTILE: QuantileFn, self_, q, dim, keepdim, interpolation),
-    ],
-    quantile_boxed,
-);
-
-/// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
-///
-/// `quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
-#[inline]
-pub fn quantile(
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-) -> Result<Tensor> {
-    let (keys, kernel) = QUANTILE.select(self_.key_set() | q.key_set())?;
-    kernel(keys, self_, q, dim, keepdim, interpolation)
+operator! {
+    /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
+    QUANTILE: "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+        quantile(self_: &Tensor, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Tensor,
+        by [self_, q];
+    CompositeImplicitAutograd => native::reduce::quantile::quantile(self_, q, dim, keepdim, interpolation),
 }
 
-fn quantile_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-) -> Result<Tensor> {
-    native::reduce::quantile::quantile(self_, q, dim, keepdim, interpolation)
+operator! {
+    /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
+    QUANTILE_OUT: "quantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
+        quantile_out(self_: &Tensor, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str,
+        out: &Tensor) -> (), by [self_, q, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::quantile::quantile(self_, q, dim, keepdim, interpolation)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn quantile_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("quantile", given, 5)?;
-    quantile(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_int()?,
-        arguments.bool()?,
-        arguments.str()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
+    QUANTILE_SCALAR: "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+        quantile_scalar(self_: &Tensor, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::reduce::quantile::quantile_scalar(self_, q, dim, keepdim, interpolation),
 }
 
-/// A kernel of `quantile.out`.
-pub type QuantileOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, bool, &str, &Tensor) -> Result<()>;
-
-/// The operator `quantile.out`.
-pub static QUANTILE_OUT: Operator<QuantileOutFn> = Operator::new(
-    "quantile.out",
-    "quantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_out_composite as QuantileOutFn),
-        observed!(QUANTILE_OUT: QuantileOutFn, [self_, q, out], self_, q, dim, keepdim, interpolation, out),
-        boxing!(QUANTILE_OUT: QuantileOutFn, self_, q, dim, keepdim, interpolation, out),
-    ],
-    quantile_out_boxed,
-);
-
-/// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
-///
-/// `quantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn quantile_out(
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = QUANTILE_OUT.select(self_.key_set() | q.key_set() | out.key_set())?;
-    kernel(keys, self_, q, dim, keepdim, interpolation, out)
+operator! {
+    /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
+    QUANTILE_SCALAR_OUT: "quantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
+        quantile_scalar_out(self_: &Tensor, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::quantile::quantile_scalar(self_, q, dim, keepdim, interpolation)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn quantile_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::quantile::quantile(self_, q, dim, keepdim, interpolation)?;
-    copy_to_out(&result, out)
+operator! {
+    /// `quantile` of the elements that are not NaN.
+    NANQUANTILE: "nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+        nanquantile(self_: &Tensor, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Tensor,
+        by [self_, q];
+    CompositeImplicitAutograd => native::reduce::quantile::nanquantile(self_, q, dim, keepdim, interpolation),
 }
 
-fn quantile_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("quantile.out", given, 6)?;
-    quantile_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_int()?,
-        arguments.bool()?,
-        arguments.str()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `quantile` of the elements that are not NaN.
+    NANQUANTILE_OUT: "nanquantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
+        nanquantile_out(self_: &Tensor, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str,
+        out: &Tensor) -> (), by [self_, q, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::quantile::nanquantile(self_, q, dim, keepdim, interpolation)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `quantile.scalar`.
-pub type QuantileScalarFn = fn(DispatchKeySet, &Tensor, f64, Option<i64>, bool, &str) -> Result<Tensor>;
-
-/// The operator `quantile.scalar`.
-pub static QUANTILE_SCALAR: Operator<QuantileScalarFn> = Operator::new(
-    "quantile.scalar",
-    "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_scalar_composite as QuantileScalarFn),
-        observed!(QUANTILE_SCALAR: QuantileScalarFn, [self_], self_, q, dim, keepdim, interpolation),
-        boxing!(QUANTILE_SCALAR: QuantileScalarFn, self_, q, dim, keepdim, interpolation),
-    ],
-    quantile_scalar_boxed,
-);
-
-/// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
-///
-/// `quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
-#[inline]
-pub fn quantile_scalar(
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-) -> Result<Tensor> {
-    let (keys, kernel) = QUANTILE_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, q, dim, keepdim, interpolation)
+operator! {
+    /// `quantile` of the elements that are not NaN.
+    NANQUANTILE_SCALAR: "nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+        nanquantile_scalar(self_: &Tensor, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::reduce::quantile::nanquantile_scalar(self_, q, dim, keepdim, interpolation),
 }
 
-fn quantile_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-) -> Result<Tensor> {
-    native::reduce::quantile::quantile_scalar(self_, q, dim, keepdim, interpolation)
-}
-
-fn quantile_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("quantile.scalar", given, 5)?;
-    quantile_scalar(
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.optional_int()?,
-        arguments.bool()?,
-        arguments.str()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `quantile.scalar_out`.
-pub type QuantileScalarOutFn =
-    fn(DispatchKeySet, &Tensor, f64, Option<i64>, bool, &str, &Tensor) -> Result<()>;
-
-/// The operator `quantile.scalar_out`.
-pub static QUANTILE_SCALAR_OUT: Operator<QuantileScalarOutFn> = Operator::new(
-    "quantile.scalar_out",
-    "quantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            quantile_scalar_out_composite as QuantileScalarOutFn,
-        ),
-        observed!(QUANTILE_SCALAR_OUT: QuantileScalarOutFn, [self_, out], self_, q, dim, keepdim, interpolation, out),
-        boxing!(QUANTILE_SCALAR_OUT: QuantileScalarOutFn, self_, q, dim, keepdim, interpolation, out),
-    ],
-    quantile_scalar_out_boxed,
-);
-
-/// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
-///
-/// `quantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn quantile_scalar_out(
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = QUANTILE_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, q, dim, keepdim, interpolation, out)
-}
-
-fn quantile_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::quantile::quantile_scalar(self_, q, dim, keepdim, interpolation)?;
-    copy_to_out(&result, out)
-}
-
-fn quantile_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("quantile.scalar_out", given, 6)?;
-    quantile_scalar_out(
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.optional_int()?,
-        arguments.bool()?,
-        arguments.str()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nanquantile`.
-pub type NanquantileFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, bool, &str) -> Result<Tensor>;
-
-/// The operator `nanquantile`.
-pub static NANQUANTILE: Operator<NanquantileFn> = Operator::new(
-    "nanquantile",
-    "nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, nanquantile_composite as NanquantileFn),
-        observed!(NANQUANTILE: NanquantileFn, [self_, q], self_, q, dim, keepdim, interpolation),
-        boxing!(NANQUANTILE: NanquantileFn, self_, q, dim, keepdim, interpolation),
-    ],
-    nanquantile_boxed,
-);
-
-/// `quantile` of the elements that are not NaN.
-///
-/// `nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
-#[inline]
-pub fn nanquantile(
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-) -> Result<Tensor> {
-    let (keys, kernel) = NANQUANTILE.select(self_.key_set() | q.key_set())?;
-    kernel(keys, self_, q, dim, keepdim, interpolation)
-}
-
-fn nanquantile_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-) -> Result<Tensor> {
-    native::reduce::quantile::nanquantile(self_, q, dim, keepdim, interpolation)
-}
-
-fn nanquantile_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanquantile", given, 5)?;
-    nanquantile(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_int()?,
-        arguments.bool()?,
-        arguments.str()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nanquantile.out`.
-pub type NanquantileOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, bool, &str, &Tensor) -> Result<()>;
-
-/// The operator `nanquantile.out`.
-pub static NANQUANTILE_OUT: Operator<NanquantileOutFn> = Operator::new(
-    "nanquantile.out",
-    "nanquantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, nanquantile_out_composite as NanquantileOutFn),
-        observed!(NANQUANTILE_OUT: NanquantileOutFn, [self_, q, out], self_, q, dim, keepdim, interpolation, out),
-        boxing!(NANQUANTILE_OUT: NanquantileOutFn, self_, q, dim, keepdim, interpolation, out),
-    ],
-    nanquantile_out_boxed,
-);
-
-/// `quantile` of the elements that are not NaN.
-///
-/// `nanquantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nanquantile_out(
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NANQUANTILE_OUT.select(self_.key_set() | q.key_set() | out.key_set())?;
-    kernel(keys, self_, q, dim, keepdim, interpolation, out)
-}
-
-fn nanquantile_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::quantile::nanquantile(self_, q, dim, keepdim, interpolation)?;
-    copy_to_out(&result, out)
-}
-
-fn nanquantile_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanquantile.out", given, 6)?;
-    nanquantile_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_int()?,
-        arguments.bool()?,
-        arguments.str()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nanquantile.scalar`.
-pub type NanquantileScalarFn = fn(DispatchKeySet, &Tensor, f64, Option<i64>, bool, &str) -> Result<Tensor>;
-
-/// The operator `nanquantile.scalar`.
-pub static NANQUANTILE_SCALAR: Operator<NanquantileScalarFn> = Operator::new(
-    "nanquantile.scalar",
-    "nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            nanquantile_scalar_composite as NanquantileScalarFn,
-        ),
-        observed!(NANQUANTILE_SCALAR: NanquantileScalarFn, [self_], self_, q, dim, keepdim, interpolation),
-        boxing!(NANQUANTILE_SCALAR: NanquantileScalarFn, self_, q, dim, keepdim, interpolation),
-    ],
-    nanquantile_scalar_boxed,
-);
-
-/// `quantile` of the elements that are not NaN.
-///
-/// `nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
-#[inline]
-pub fn nanquantile_scalar(
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-) -> Result<Tensor> {
-    let (keys, kernel) = NANQUANTILE_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, q, dim, keepdim, interpolation)
-}
-
-fn nanquantile_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-) -> Result<Tensor> {
-    native::reduce::quantile::nanquantile_scalar(self_, q, dim, keepdim, interpolation)
-}
-
-fn nanquantile_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanquantile.scalar", given, 5)?;
-    nanquantile_scalar(
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.optional_int()?,
-        arguments.bool()?,
-        arguments.str()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nanquantile.scalar_out`.
-pub type NanquantileScalarOutFn =
-    fn(DispatchKeySet, &Tensor, f64, Option<i64>, bool, &str, &Tensor) -> Result<()>;
-
-/// The operator `nanquantile.scalar_out`.
-pub static NANQUANTILE_SCALAR_OUT: Operator<NanquantileScalarOutFn> = Operator::new(
-    "nanquantile.scalar_out",
-    "nanquantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            nanquantile_scalar_out_composite as NanquantileScalarOutFn,
-        ),
-        observed!(NANQUANTILE_SCALAR_OUT: NanquantileScalarOutFn, [self_, out], self_, q, dim, keepdim, interpolation, out),
-        boxing!(NANQUANTILE_SCALAR_OUT: NanquantileScalarOutFn, self_, q, dim, keepdim, interpolation, out),
-    ],
-    nanquantile_scalar_out_boxed,
-);
-
-/// `quantile` of the elements that are not NaN.
-///
-/// `nanquantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nanquantile_scalar_out(
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NANQUANTILE_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, q, dim, keepdim, interpolation, out)
-}
-
-fn nanquantile_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::quantile::nanquantile_scalar(self_, q, dim, keepdim, interpolation)?;
-    copy_to_out(&result, out)
-}
-
-fn nanquantile_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanquantile.scalar_out", given, 6)?;
-    nanquantile_scalar_out(
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.optional_int()?,
-        arguments.bool()?,
-        arguments.str()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `quantile` of the elements that are not NaN.
+    NANQUANTILE_SCALAR_OUT: "nanquantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
+        nanquantile_scalar_out(self_: &Tensor, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::quantile::nanquantile_scalar(self_, q, dim, keepdim, interpolation)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,1821 +2,300 @@
 
 //! The operators whose kernels are in `native::rand_randn`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
-    observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Device, Generator, Layout, MemoryFormat, Result, ScalarType};
-
-/// A kernel of `rand`.
-pub type RandFn = fn(
-    DispatchKeySet,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `rand`.
-pub static RAND: Operator<RandFn> = Operator::new(
-    "rand",
-    "rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_composite as RandFn),
-        observed!(RAND: RandFn, [], size, dtype, layout, device, pin_memory),
-        boxing!(RAND: RandFn, size, dtype, layout, device, pin_memory),
-    ],
-    rand_boxed,
-);
-
-/// Random numbers of the uniform distribution from 0 to below 1.
-///
-/// `rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn rand(
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RAND.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, dtype, layout, device, pin_memory)
-}
-
-fn rand_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::rand_randn::rand(size, dtype, layout, device, pin_memory)
-}
-
-fn rand_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rand", given, 5)?;
-    rand(
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `rand.out`.
-pub type RandOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `rand.out`.
-pub static RAND_OUT: Operator<RandOutFn> = Operator::new(
-    "rand.out",
-    "rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_out_composite as RandOutFn),
-        observed!(RAND_OUT: RandOutFn, [out], size, out),
-        boxing!(RAND_OUT: RandOutFn, size, out),
-    ],
-    rand_out_boxed,
-);
-
-/// Random numbers of the uniform distribution from 0 to below 1.
-///
-/// `rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn rand_out(size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RAND_OUT.select(out.key_set())?;
-    kernel(keys, size, out)
-}
-
-fn rand_out_composite(_keys: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::random::rand_randn::rand(
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn rand_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rand.out", given, 2)?;
-    rand_out(arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rand.generator`.
-pub type RandGeneratorFn = fn(
-    DispatchKeySet,
-    &[i64],
-    Option<&Generator>,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `rand.generator`.
-pub static RAND_GENERATOR: Operator<RandGeneratorFn> = Operator::new(
-    "rand.generator",
-    "rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_generator_composite as RandGeneratorFn),
-        observed!(RAND_GENERATOR: RandGeneratorFn, [], size, generator, dtype, layout, device, pin_memory),
-        boxing!(RAND_GENERATOR: RandGeneratorFn, size, generator, dtype, layout, device, pin_memory),
-    ],
-    rand_generator_boxed,
-);
-
-/// Random numbers of the uniform distribution from 0 to below 1, from a generator.
-///
-/// `rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn rand_generator(
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RAND_GENERATOR.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, generator, dtype, layout, device, pin_memory)
-}
-
-fn rand_generator_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::rand_randn::rand_generator(size, generator, dtype, layout, device, pin_memory)
-}
-
-fn rand_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rand.generator", given, 6)?;
-    rand_generator(
-        arguments.ints()?,
-        arguments.optional_generator()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `rand.generator_out`.
-pub type RandGeneratorOutFn = fn(DispatchKeySet, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `rand.generator_out`.
-pub static RAND_GENERATOR_OUT: Operator<RandGeneratorOutFn> = Operator::new(
-    "rand.generator_out",
-    "rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            rand_generator_out_composite as RandGeneratorOutFn,
-        ),
-        observed!(RAND_GENERATOR_OUT: RandGeneratorOutFn, [out], size, generator, out),
-        boxing!(RAND_GENERATOR_OUT: RandGeneratorOutFn, size, generator, out),
-    ],
-    rand_generator_out_boxed,
-);
-
-/// Random numbers of the uniform distribution from 0 to below 1, from a generator.
-///
-/// `rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn rand_generator_out(size: &[i64], generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RAND_GENERATOR_OUT.select(out.key_set())?;
-    kernel(keys, size, generator, out)
-}
-
-fn rand_generator_out_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::rand_randn::rand_generator(
-        size,
-        generator,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn rand_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rand.generator_out", given, 3)?;
-    rand_generator_out(arguments.ints()?, arguments.optional_generator()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `rand_like`.
-pub type RandLikeFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `rand_like`.
-pub static RAND_LIKE: Operator<RandLikeFn> = Operator::new(
-    "rand_like",
-    "rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_like_composite as RandLikeFn),
-        observed!(RAND_LIKE: RandLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
-        boxing!(RAND_LIKE: RandLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
-    ],
-    rand_like_boxed,
-);
-
-/// Random numbers of the uniform distribution from 0 to below 1, in the sizes of another tensor.
-///
-/// `rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn rand_like(
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RAND_LIKE.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn rand_like_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::random::rand_randn::rand_like(self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn rand_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rand_like", given, 6)?;
-    rand_like(
-        arguments.tensor()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randn`.
-pub type RandnFn = fn(
-    DispatchKeySet,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `randn`.
-pub static RANDN: Operator<RandnFn> = Operator::new(
-    "randn",
-    "randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_composite as RandnFn),
-        observed!(RANDN: RandnFn, [], size, dtype, layout, device, pin_memory),
-        boxing!(RANDN: RandnFn, size, dtype, layout, device, pin_memory),
-    ],
-    randn_boxed,
-);
-
-/// Random numbers of the standard normal distribution.
-///
-/// `randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn randn(
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDN.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, dtype, layout, device, pin_memory)
-}
-
-fn randn_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randn(size, dtype, layout, device, pin_memory)
-}
-
-fn randn_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randn", given, 5)?;
-    randn(
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randn.out`.
-pub type RandnOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `randn.out`.
-pub static RANDN_OUT: Operator<RandnOutFn> = Operator::new(
-    "randn.out",
-    "randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_out_composite as RandnOutFn),
-        observed!(RANDN_OUT: RandnOutFn, [out], size, out),
-        boxing!(RANDN_OUT: RandnOutFn, size, out),
-    ],
-    randn_out_boxed,
-);
-
-/// Random numbers of the standard normal distribution.
-///
-/// `randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn randn_out(size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RANDN_OUT.select(out.key_set())?;
-    kernel(keys, size, out)
-}
-
-fn randn_out_composite(_keys: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::random::rand_randn::randn(
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn randn_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randn.out", given, 2)?;
-    randn_out(arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `randn.generator`.
-pub type RandnGeneratorFn = fn(
-    DispatchKeySet,
-    &[i64],
-    Option<&Generator>,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `randn.generator`.
-pub static RANDN_GENERATOR: Operator<RandnGeneratorFn> = Operator::new(
-    "randn.generator",
-    "randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_generator_composite as RandnGeneratorFn),
-        observed!(RANDN_GENERATOR: RandnGeneratorFn, [], size, generator, dtype, layout, device, pin_memory),
-        boxing!(RANDN_GENERATOR: RandnGeneratorFn, size, generator, dtype, layout, device, pin_memory),
-    ],
-    randn_generator_boxed,
-);
-
-/// Random numbers of the standard normal distribution, from a generator.
-///
-/// `randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn randn_generator(
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDN_GENERATOR.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, generator, dtype, layout, device, pin_memory)
-}
-
-fn randn_generator_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randn_generator(size, generator, dtype, layout, device, pin_memory)
-}
-
-fn randn_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randn.generator", given, 6)?;
-    randn_generator(
-        arguments.ints()?,
-        arguments.optional_generator()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randn.generator_out`.
-pub type RandnGeneratorOutFn = fn(DispatchKeySet, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `randn.generator_out`.
-pub static RANDN_GENERATOR_OUT: Operator<RandnGeneratorOutFn> = Operator::new(
-    "randn.generator_out",
-    "randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randn_generator_out_composite as RandnGeneratorOutFn,
-        ),
-        observed!(RANDN_GENERATOR_OUT: RandnGeneratorOutFn, [out], size, generator, out),
-        boxing!(RANDN_GENERATOR_OUT: RandnGeneratorOutFn, size, generator, out),
-    ],
-    randn_generator_out_boxed,
-);
-
-/// Random numbers of the standard normal distribution, from a generator.
-///
-/// `randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn randn_generator_out(size: &[i64], generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RANDN_GENERATOR_OUT.select(out.key_set())?;
-    kernel(keys, size, generator, out)
-}
-
-fn randn_generator_out_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::rand_randn::randn_generator(
-        size,
-        generator,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn randn_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randn.generator_out", given, 3)?;
-    randn_generator_out(arguments.ints()?, arguments.optional_generator()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `randn_like`.
-pub type RandnLikeFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `randn_like`.
-pub static RANDN_LIKE: Operator<RandnLikeFn> = Operator::new(
-    "randn_like",
-    "randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_like_composite as RandnLikeFn),
-        observed!(RANDN_LIKE: RandnLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
-        boxing!(RANDN_LIKE: RandnLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
-    ],
-    randn_like_boxed,
-);
-
-/// Random numbers of the standard normal distribution, in the sizes of another tensor.
-///
-/// `randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn randn_like(
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDN_LIKE.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn randn_like_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randn_like(self_, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn randn_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randn_like", given, 6)?;
-    randn_like(
-        arguments.tensor()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint`.
-pub type RandintFn = fn(
-    DispatchKeySet,
-    i64,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `randint`.
-pub static RANDINT: Operator<RandintFn> = Operator::new(
-    "randint",
-    "randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_composite as RandintFn),
-        observed!(RANDINT: RandintFn, [], high, size, dtype, layout, device, pin_memory),
-        boxing!(RANDINT: RandintFn, high, size, dtype, layout, device, pin_memory),
-    ],
-    randint_boxed,
-);
-
-/// Random integers from 0 to below `high`.
-///
-/// `randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn randint(
-    high: i64,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDINT.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, high, size, dtype, layout, device, pin_memory)
-}
-
-fn randint_composite(
-    _keys: DispatchKeySet,
-    high: i64,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randint(high, size, dtype, layout, device, pin_memory)
-}
-
-fn randint_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint", given, 6)?;
-    randint(
-        arguments.int()?,
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint.out`.
-pub type RandintOutFn = fn(DispatchKeySet, i64, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `randint.out`.
-pub static RANDINT_OUT: Operator<RandintOutFn> = Operator::new(
-    "randint.out",
-    "randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_out_composite as RandintOutFn),
-        observed!(RANDINT_OUT: RandintOutFn, [out], high, size, out),
-        boxing!(RANDINT_OUT: RandintOutFn, high, size, out),
-    ],
-    randint_out_boxed,
-);
-
-/// Random integers from 0 to below `high`.
-///
-/// `randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn randint_out(high: i64, size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RANDINT_OUT.select(out.key_set())?;
-    kernel(keys, high, size, out)
-}
-
-fn randint_out_composite(_keys: DispatchKeySet, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::random::rand_randn::randint(
-        high,
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn randint_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint.out", given, 3)?;
-    randint_out(arguments.int()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `randint.generator`.
-pub type RandintGeneratorFn = fn(
-    DispatchKeySet,
-    i64,
-    &[i64],
-    Option<&Generator>,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `randint.generator`.
-pub static RANDINT_GENERATOR: Operator<RandintGeneratorFn> = Operator::new(
-    "randint.generator",
-    "randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randint_generator_composite as RandintGeneratorFn,
-        ),
-        observed!(RANDINT_GENERATOR: RandintGeneratorFn, [], high, size, generator, dtype, layout, device, pin_memory),
-        boxing!(RANDINT_GENERATOR: RandintGeneratorFn, high, size, generator, dtype, layout, device, pin_memory),
-    ],
-    randint_generator_boxed,
-);
-
-/// Random integers from 0 to below `high`, from a generator.
-///
-/// `randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn randint_generator(
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDINT_GENERATOR.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, high, size, generator, dtype, layout, device, pin_memory)
-}
-
-fn randint_generator_composite(
-    _keys: DispatchKeySet,
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randint_generator(high, size, generator, dtype, layout, device, pin_memory)
-}
-
-fn randint_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint.generator", given, 7)?;
-    randint_generator(
-        arguments.int()?,
-        arguments.ints()?,
-        arguments.optional_generator()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint.generator_out`.
-pub type RandintGeneratorOutFn = fn(DispatchKeySet, i64, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `randint.generator_out`.
-pub static RANDINT_GENERATOR_OUT: Operator<RandintGeneratorOutFn> = Operator::new(
-    "randint.generator_out",
-    "randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randint_generator_out_composite as RandintGeneratorOutFn,
-        ),
-        observed!(RANDINT_GENERATOR_OUT: RandintGeneratorOutFn, [out], high, size, generator, out),
-        boxing!(RANDINT_GENERATOR_OUT: RandintGeneratorOutFn, high, size, generator, out),
-    ],
-    randint_generator_out_boxed,
-);
-
-/// Random integers from 0 to below `high`, from a generator.
-///
-/// `randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn randint_generator_out(
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = RANDINT_GENERATOR_OUT.select(out.key_set())?;
-    kernel(keys, high, size, generator, out)
-}
-
-fn randint_generator_out_composite(
-    _keys: DispatchKeySet,
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::rand_randn::randint_generator(
-        high,
-        size,
-        generator,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn randint_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint.generator_out", given, 4)?;
-    randint_generator_out(
-        arguments.int()?,
-        arguments.ints()?,
-        arguments.optional_generator()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint.low`.
-pub type RandintLowFn = fn(
-    DispatchKeySet,
-    i64,
-    i64,
-    &[i64],
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `randint.low`.
-pub static RANDINT_LOW: Operator<RandintLowFn> = Operator::new(
-    "randint.low",
-    "randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_low_composite as RandintLowFn),
-        observed!(RANDINT_LOW: RandintLowFn, [], low, high, size, dtype, layout, device, pin_memory),
-        boxing!(RANDINT_LOW: RandintLowFn, low, high, size, dtype, layout, device, pin_memory),
-    ],
-    randint_low_boxed,
-);
-
-/// Random integers from `low` to below `high`.
-///
-/// `randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn randint_low(
-    low: i64,
-    high: i64,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDINT_LOW.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, low, high, size, dtype, layout, device, pin_memory)
-}
-
-fn randint_low_composite(
-    _keys: DispatchKeySet,
-    low: i64,
-    high: i64,
-    size: &[i64],
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randint_low(low, high, size, dtype, layout, device, pin_memory)
-}
-
-fn randint_low_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint.low", given, 7)?;
-    randint_low(
-        arguments.int()?,
-        arguments.int()?,
-        arguments.ints()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint.low_out`.
-pub type RandintLowOutFn = fn(DispatchKeySet, i64, i64, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `randint.low_out`.
-pub static RANDINT_LOW_OUT: Operator<RandintLowOutFn> = Operator::new(
-    "randint.low_out",
-    "randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_low_out_composite as RandintLowOutFn),
-        observed!(RANDINT_LOW_OUT: RandintLowOutFn, [out], low, high, size, out),
-        boxing!(RANDINT_LOW_OUT: RandintLowOutFn, low, high, size, out),
-    ],
-    randint_low_out_boxed,
-);
-
-/// Random integers from `low` to below `high`.
-///
-/// `randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn randint_low_out(low: i64, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RANDINT_LOW_OUT.select(out.key_set())?;
-    kernel(keys, low, high, size, out)
-}
-
-fn randint_low_out_composite(
-    _keys: DispatchKeySet,
-    low: i64,
-    high: i64,
-    size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::rand_randn::randint_low(
-        low,
-        high,
-        size,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn randint_low_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint.low_out", given, 4)?;
-    randint_low_out(arguments.int()?, arguments.int()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint.low_generator`.
-pub type RandintLowGeneratorFn = fn(
-    DispatchKeySet,
-    i64,
-    i64,
-    &[i64],
-    Option<&Generator>,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `randint.low_generator`.
-pub static RANDINT_LOW_GENERATOR: Operator<RandintLowGeneratorFn> = Operator::new(
-    "randint.low_generator",
-    "randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randint_low_generator_composite as RandintLowGeneratorFn,
-        ),
-        observed!(RANDINT_LOW_GENERATOR: RandintLowGeneratorFn, [], low, high, size, generator, dtype, layout, device, pin_memory),
-        boxing!(RANDINT_LOW_GENERATOR: RandintLowGeneratorFn, low, high, size, generator, dtype, layout, device, pin_memory),
-    ],
-    randint_low_generator_boxed,
-);
-
-/// Random integers from `low` to below `high`, from a generator.
-///
-/// `randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn randint_low_generator(
-    low: i64,
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDINT_LOW_GENERATOR.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, low, high, size, generator, dtype, layout, device, pin_memory)
-}
-
-fn randint_low_generator_composite(
-    _keys: DispatchKeySet,
-    low: i64,
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randint_low_generator(
-        low, high, size, generator, dtype, layout, device, pin_memory,
-    )
-}
-
-fn randint_low_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint.low_generator", given, 8)?;
-    randint_low_generator(
-        arguments.int()?,
-        arguments.int()?,
-        arguments.ints()?,
-        arguments.optional_generator()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint.low_generator_out`.
-pub type RandintLowGeneratorOutFn =
-    fn(DispatchKeySet, i64, i64, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `randint.low_generator_out`.
-pub static RANDINT_LOW_GENERATOR_OUT: Operator<RandintLowGeneratorOutFn> = Operator::new(
-    "randint.low_generator_out",
-    "randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randint_low_generator_out_composite as RandintLowGeneratorOutFn,
-        ),
-        observed!(RANDINT_LOW_GENERATOR_OUT: RandintLowGeneratorOutFn, [out], low, high, size, generator, out),
-        boxing!(RANDINT_LOW_GENERATOR_OUT: RandintLowGeneratorOutFn, low, high, size, generator, out),
-    ],
-    randint_low_generator_out_boxed,
-);
-
-/// Random integers from `low` to below `high`, from a generator.
-///
-/// `randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn randint_low_generator_out(
-    low: i64,
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = RANDINT_LOW_GENERATOR_OUT.select(out.key_set())?;
-    kernel(keys, low, high, size, generator, out)
-}
-
-fn randint_low_generator_out_composite(
-    _keys: DispatchKeySet,
-    low: i64,
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::rand_randn::randint_low_generator(
-        low,
-        high,
-        size,
-        generator,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn randint_low_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint.low_generator_out", given, 5)?;
-    randint_low_generator_out(
-        arguments.int()?,
-        arguments.int()?,
-        arguments.ints()?,
-        arguments.optional_generator()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `normal.float_float`.
-pub type NormalFloatFloatFn = fn(
-    DispatchKeySet,
-    f64,
-    f64,
-    &[i64],
-    Option<&Generator>,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `normal.float_float`.
-pub static NORMAL_FLOAT_FLOAT: Operator<NormalFloatFloatFn> = Operator::new(
-    "normal.float_float",
-    "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            normal_float_float_composite as NormalFloatFloatFn,
-        ),
-        observed!(NORMAL_FLOAT_FLOAT: NormalFloatFloatFn, [], mean, std, size, generator, dtype, layout, device, pin_memory),
-        boxing!(NORMAL_FLOAT_FLOAT: NormalFloatFloatFn, mean, std, size, generator, dtype, layout, device, pin_memory),
-    ],
-    normal_float_float_boxed,
-);
-
-/// Random numbers of the normal distribution with one mean and one standard deviation.
-///
-/// `normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn normal_float_float(
-    mean: f64,
-    std: f64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = NORMAL_FLOAT_FLOAT.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, mean, std, size, generator, dtype, layout, device, pin_memory)
-}
-
-fn normal_float_float_composite(
-    _keys: DispatchKeySet,
-    mean: f64,
-    std: f64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::rand_randn::normal(mean, std, size, generator, dtype, layout, device, pin_memory)
-}
-
-fn normal_float_float_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("normal.float_float", given, 8)?;
-    normal_float_float(
-        arguments.float()?,
-        arguments.float()?,
-        arguments.ints()?,
-        arguments.optional_generator()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `normal.float_float_out`.
-pub type NormalFloatFloatOutFn =
-    fn(DispatchKeySet, f64, f64, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `normal.float_float_out`.
-pub static NORMAL_FLOAT_FLOAT_OUT: Operator<NormalFloatFloatOutFn> = Operator::new(
-    "normal.float_float_out",
-    "normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            normal_float_float_out_composite as NormalFloatFloatOutFn,
-        ),
-        observed!(NORMAL_FLOAT_FLOAT_OUT: NormalFloatFloatOutFn, [out], mean, std, size, generator, out),
-        boxing!(NORMAL_FLOAT_FLOAT_OUT: NormalFloatFloatOutFn, mean, std, size, generator, out),
-    ],
-    normal_float_float_out_boxed,
-);
-
-/// Random numbers of the normal distribution with one mean and one standard deviation.
-///
-/// `normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn normal_float_float_out(
-    mean: f64,
-    std: f64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NORMAL_FLOAT_FLOAT_OUT.select(out.key_set())?;
-    kernel(keys, mean, std, size, generator, out)
-}
-
-fn normal_float_float_out_composite(
-    _keys: DispatchKeySet,
-    mean: f64,
-    std: f64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::rand_randn::normal(
-        mean,
-        std,
-        size,
-        generator,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn normal_float_float_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("normal.float_float_out", given, 5)?;
-    normal_float_float_out(
-        arguments.float()?,
-        arguments.float()?,
-        arguments.ints()?,
-        arguments.optional_generator()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `normal.Tensor_float`.
-pub type NormalTensorFloatFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `normal.Tensor_float`.
-pub static NORMAL_TENSOR_FLOAT: Operator<NormalTensorFloatFn> = Operator::new(
-    "normal.Tensor_float",
-    "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            normal_tensor_float_composite as NormalTensorFloatFn,
-        ),
-        observed!(NORMAL_TENSOR_FLOAT: NormalTensorFloatFn, [mean], mean, std, generator),
-        boxing!(NORMAL_TENSOR_FLOAT: NormalTensorFloatFn, mean, std, generator),
-    ],
-    normal_tensor_float_boxed,
-);
-
-/// Random numbers of the normal distribution with a mean for each element and one standard deviation.
-///
-/// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let (keys, kernel) = NORMAL_TENSOR_FLOAT.select(mean.key_set())?;
-    kernel(keys, mean, std, generator)
-}
-
-fn normal_tensor_float_composite(
-    _keys: DispatchKeySet,
-    mean: &Tensor,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    native::random::rand_randn::normal_tensor_float(mean, std, generator)
-}
-
-fn normal_tensor_float_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("normal.Tensor_float", given, 3)?;
-    normal_tensor_float(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `normal.Tensor_float_out`.
-pub type NormalTensorFloatOutFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `normal.Tensor_float_out`.
-pub static NORMAL_TENSOR_FLOAT_OUT: Operator<NormalTensorFloatOutFn> = Operator::new(
-    "normal.Tensor_float_out",
-    "normal.Tensor_float_out(Tensor mean, float std=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            normal_tensor_float_out_composite as NormalTensorFloatOutFn,
-        ),
-        observed!(NORMAL_TENSOR_FLOAT_OUT: NormalTensorFloatOutFn, [mean, out], mean, std, generator, out),
-        boxing!(NORMAL_TENSOR_FLOAT_OUT: NormalTensorFloatOutFn, mean, std, generator, out),
-    ],
-    normal_tensor_float_out_boxed,
-);
-
-/// Random numbers of the normal distribution with a mean for each element and one standard deviation.
-///
-/// `normal.Tensor_float_out(Tensor mean, float std=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn normal_tensor_float_out(
-    mean: &Tensor,
-    std: f64,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NORMAL_TENSOR_FLOAT_OUT.select(mean.key_set() | out.key_set())?;
-    kernel(keys, mean, std, generator, out)
-}
-
-fn normal_tensor_float_out_composite(
-    _keys: DispatchKeySet,
-    mean: &Tensor,
-    std: f64,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::rand_randn::normal_tensor_float(mean, std, generator)?;
-    copy_to_out(&result, out)
-}
-
-fn normal_tensor_float_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("normal.Tensor_float_out", given, 4)?;
-    normal_tensor_float_out(
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.optional_generator()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `normal.float_Tensor`.
-pub type NormalFloatTensorFn = fn(DispatchKeySet, f64, &Tensor, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `normal.float_Tensor`.
-pub static NORMAL_FLOAT_TENSOR: Operator<NormalFloatTensorFn> = Operator::new(
-    "normal.float_Tensor",
-    "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            normal_float_tensor_composite as NormalFloatTensorFn,
-        ),
-        observed!(NORMAL_FLOAT_TENSOR: NormalFloatTensorFn, [std], mean, std, generator),
-        boxing!(NORMAL_FLOAT_TENSOR: NormalFloatTensorFn, mean, std, generator),
-    ],
-    normal_float_tensor_boxed,
-);
-
-/// Random numbers of the normal distribution with one mean and a standard deviation for each element.
-///
-/// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let (keys, kernel) = NORMAL_FLOAT_TENSOR.select(std.key_set())?;
-    kernel(keys, mean, std, generator)
-}
-
-fn normal_float_tensor_composite(
-    _keys: DispatchKeySet,
-    mean: f64,
-    std: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    native::random::rand_randn::normal_float_tensor(mean, std, generator)
-}
-
-fn normal_float_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("normal.float_Tensor", given, 3)?;
-    normal_float_tensor(arguments.float()?, arguments.tensor()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `normal.float_Tensor_out`.
-pub type NormalFloatTensorOutFn = fn(DispatchKeySet, f64, &Tensor, Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `normal.float_Tensor_out`.
-pub static NORMAL_FLOAT_TENSOR_OUT: Operator<NormalFloatTensorOutFn> = Operator::new(
-    "normal.float_Tensor_out",
-    "normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            normal_float_tensor_out_composite as NormalFloatTensorOutFn,
-        ),
-        observed!(NORMAL_FLOAT_TENSOR_OUT: NormalFloatTensorOutFn, [std, out], mean, std, generator, out),
-        boxing!(NORMAL_FLOAT_TENSOR_OUT: NormalFloatTensorOutFn, mean, std, generator, out),
-    ],
-    normal_float_tensor_out_boxed,
-);
-
-/// Random numbers of the normal distribution with one mean and a standard deviation for each element.
-///
-/// `normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn normal_float_tensor_out(
-    mean: f64,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NORMAL_FLOAT_TENSOR_OUT.select(std.key_set() | out.key_set())?;
-    kernel(keys, mean, std, generator, out)
-}
-
-fn normal_float_tensor_out_composite(
-    _keys: DispatchKeySet,
-    mean: f64,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::rand_randn::normal_float_tensor(mean, std, generator)?;
-    copy_to_out(&result, out)
-}
-
-fn normal_float_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("normal.float_Tensor_out", given, 4)?;
-    normal_float_tensor_out(
-        arguments.float()?,
-        arguments.tensor()?,
-        arguments.optional_generator()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `normal.Tensor_Tensor`.
-pub type NormalTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `normal.Tensor_Tensor`.
-pub static NORMAL_TENSOR_TENSOR: Operator<NormalTensorTensorFn> = Operator::new(
-    "normal.Tensor_Tensor",
-    "normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            normal_tensor_tensor_composite as NormalTensorTensorFn,
-        ),
-        observed!(NORMAL_TENSOR_TENSOR: NormalTensorTensorFn, [mean, std], mean, std, generator),
-        boxing!(NORMAL_TENSOR_TENSOR: NormalTensorTensorFn, mean, std, generator),
-    ],
-    normal_tensor_tensor_boxed,
-);
-
-/// Random numbers of the normal distribution with a mean and a standard deviation for each element.
-///
-/// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let (keys, kernel) = NORMAL_TENSOR_TENSOR.select(mean.key_set() | std.key_set())?;
-    kernel(keys, mean, std, generator)
-}
-
-fn normal_tensor_tensor_composite(
-    _keys: DispatchKeySet,
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    native::random::rand_randn::normal_tensor_tensor(mean, std, generator)
-}
-
-fn normal_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("normal.Tensor_Tensor", given, 3)?;
-    normal_tensor_tensor(arguments.tensor()?, arguments.tensor()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `normal.Tensor_Tensor_out`.
-pub type NormalTensorTensorOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `normal.Tensor_Tensor_out`.
-pub static NORMAL_TENSOR_TENSOR_OUT: Operator<NormalTensorTensorOutFn> = Operator::new(
-    "normal.Tensor_Tensor_out",
-    "normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            normal_tensor_tensor_out_composite as NormalTensorTensorOutFn,
-        ),
-        observed!(NORMAL_TENSOR_TENSOR_OUT: NormalTensorTensorOutFn, [mean, std, out], mean, std, generator, out),
-        boxing!(NORMAL_TENSOR_TENSOR_OUT: NormalTensorTensorOutFn, mean, std, generator, out),
-    ],
-    normal_tensor_tensor_out_boxed,
-);
-
-/// Random numbers of the normal distribution with a mean and a standard deviation for each element.
-///
-/// `normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn normal_tensor_tensor_out(
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NORMAL_TENSOR_TENSOR_OUT.select(mean.key_set() | std.key_set() | out.key_set())?;
-    kernel(keys, mean, std, generator, out)
-}
-
-fn normal_tensor_tensor_out_composite(
-    _keys: DispatchKeySet,
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::rand_randn::normal_tensor_tensor(mean, std, generator)?;
-    copy_to_out(&result, out)
-}
-
-fn normal_tensor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("normal.Tensor_Tensor_out", given, 4)?;
-    normal_tensor_tensor_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_generator()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint_like`.
-pub type RandintLikeFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `randint_like`.
-pub static RANDINT_LIKE: Operator<RandintLikeFn> = Operator::new(
-    "randint_like",
-    "randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_like_composite as RandintLikeFn),
-        observed!(RANDINT_LIKE: RandintLikeFn, [self_], self_, high, dtype, layout, device, pin_memory, memory_format),
-        boxing!(RANDINT_LIKE: RandintLikeFn, self_, high, dtype, layout, device, pin_memory, memory_format),
-    ],
-    randint_like_boxed,
-);
-
-/// Random integers from 0 to below `high`, in the sizes of another tensor.
-///
-/// `randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn randint_like(
-    self_: &Tensor,
-    high: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDINT_LIKE.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, high, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn randint_like_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    high: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randint_like(self_, high, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn randint_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint_like", given, 7)?;
-    randint_like(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint_like.generator`.
-pub type RandintLikeGeneratorFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    i64,
-    Option<&Generator>,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `randint_like.generator`.
-pub static RANDINT_LIKE_GENERATOR: Operator<RandintLikeGeneratorFn> = Operator::new(
-    "randint_like.generator",
-    "randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randint_like_generator_composite as RandintLikeGeneratorFn,
-        ),
-        observed!(RANDINT_LIKE_GENERATOR: RandintLikeGeneratorFn, [self_], self_, high, generator, dtype, layout, device, pin_memory, memory_format),
-        boxing!(RANDINT_LIKE_GENERATOR: RandintLikeGeneratorFn, self_, high, generator, dtype, layout, device, pin_memory, memory_format),
-    ],
-    randint_like_generator_boxed,
-);
-
-/// Random integers from 0 to below `high`, in the sizes of another tensor, from a generator.
-///
-/// `randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn randint_like_generator(
-    self_: &Tensor,
-    high: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDINT_LIKE_GENERATOR.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, high, generator, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn randint_like_generator_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    high: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randint_like_generator(
-        self_,
-        high,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
-}
-
-fn randint_like_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint_like.generator", given, 8)?;
-    randint_like_generator(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_generator()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint_like.low_dtype`.
-pub type RandintLikeLowDtypeFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    i64,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `randint_like.low_dtype`.
-pub static RANDINT_LIKE_LOW_DTYPE: Operator<RandintLikeLowDtypeFn> = Operator::new(
-    "randint_like.low_dtype",
-    "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randint_like_low_dtype_composite as RandintLikeLowDtypeFn,
-        ),
-        observed!(RANDINT_LIKE_LOW_DTYPE: RandintLikeLowDtypeFn, [self_], self_, low, high, dtype, layout, device, pin_memory, memory_format),
-        boxing!(RANDINT_LIKE_LOW_DTYPE: RandintLikeLowDtypeFn, self_, low, high, dtype, layout, device, pin_memory, memory_format),
-    ],
-    randint_like_low_dtype_boxed,
-);
-
-/// Random integers from `low` to below `high`, in the sizes of another tensor.
-///
-/// `randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn randint_like_low_dtype(
-    self_: &Tensor,
-    low: i64,
-    high: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDINT_LIKE_LOW_DTYPE.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, low, high, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn randint_like_low_dtype_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    low: i64,
-    high: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randint_like_low(
-        self_,
-        low,
-        high,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
-}
-
-fn randint_like_low_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint_like.low_dtype", given, 8)?;
-    randint_like_low_dtype(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randint_like.low_generator_dtype`.
-pub type RandintLikeLowGeneratorDtypeFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    i64,
-    i64,
-    Option<&Generator>,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `randint_like.low_generator_dtype`.
-pub static RANDINT_LIKE_LOW_GENERATOR_DTYPE: Operator<RandintLikeLowGeneratorDtypeFn> = Operator::new(
-    "randint_like.low_generator_dtype",
-    "randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randint_like_low_generator_dtype_composite as RandintLikeLowGeneratorDtypeFn,
-        ),
-        observed!(RANDINT_LIKE_LOW_GENERATOR_DTYPE: RandintLikeLowGeneratorDtypeFn, [self_], self_, low, high, generator, dtype, layout, device, pin_memory, memory_format),
-        boxing!(RANDINT_LIKE_LOW_GENERATOR_DTYPE: RandintLikeLowGeneratorDtypeFn, self_, low, high, generator, dtype, layout, device, pin_memory, memory_format),
-    ],
-    randint_like_low_generator_dtype_boxed,
-);
-
-/// Random integers from `low` to below `high`, in the sizes of another tensor, from a generator.
-///
-/// `randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
-#[inline]
-pub fn randint_like_low_generator_dtype(
-    self_: &Tensor,
-    low: i64,
-    high: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDINT_LIKE_LOW_GENERATOR_DTYPE.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, low, high, generator, dtype, layout, device, pin_memory, memory_format)
-}
-
-fn randint_like_low_generator_dtype_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    low: i64,
-    high: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::random::rand_randn::randint_like_low_generator(
-        self_,
-        low,
-        high,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        memory_format,
-    )
-}
-
-fn randint_like_low_generator_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randint_like.low_generator_dtype", given, 9)?;
-    randint_like_low_generator_dtype(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.optional_generator()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
+use flambeau_core::{Device, Generator, Layout, MemoryFormat, ScalarType};
+
+operator! {
+    /// Random numbers of the uniform distribution from 0 to below 1.
+    RAND: "rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        rand(size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::rand(size, dtype, layout, device, pin_memory),
+}
+
+operator! {
+    /// Random numbers of the uniform distribution from 0 to below 1.
+    RAND_OUT: "rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)", rand_out(size: &[i64], out: &Tensor) -> (),
+        by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::rand(size, Some(out.dtype()), Some(out.layout()), Some(out.device()),
+            None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random numbers of the uniform distribution from 0 to below 1, from a generator.
+    RAND_GENERATOR: "rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        rand_generator(size: &[i64], generator: Option<&Generator>, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::rand_generator(size, generator, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// Random numbers of the uniform distribution from 0 to below 1, from a generator.
+    RAND_GENERATOR_OUT: "rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+        rand_generator_out(size: &[i64], generator: Option<&Generator>, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::rand_generator(size, generator, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random numbers of the uniform distribution from 0 to below 1, in the sizes of another tensor.
+    RAND_LIKE: "rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        rand_like(self_: &Tensor, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>, memory_format: Option<MemoryFormat>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::rand_like(self_, dtype, layout, device, pin_memory,
+        memory_format),
+}
+
+operator! {
+    /// Random numbers of the standard normal distribution.
+    RANDN: "randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        randn(size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randn(size, dtype, layout, device, pin_memory),
+}
+
+operator! {
+    /// Random numbers of the standard normal distribution.
+    RANDN_OUT: "randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)", randn_out(size: &[i64],
+        out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::randn(size, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random numbers of the standard normal distribution, from a generator.
+    RANDN_GENERATOR: "randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        randn_generator(size: &[i64], generator: Option<&Generator>, dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randn_generator(size, generator, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// Random numbers of the standard normal distribution, from a generator.
+    RANDN_GENERATOR_OUT: "randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+        randn_generator_out(size: &[i64], generator: Option<&Generator>, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::randn_generator(size, generator, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random numbers of the standard normal distribution, in the sizes of another tensor.
+    RANDN_LIKE: "randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        randn_like(self_: &Tensor, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>, memory_format: Option<MemoryFormat>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randn_like(self_, dtype, layout, device, pin_memory,
+        memory_format),
+}
+
+operator! {
+    /// Random integers from 0 to below `high`.
+    RANDINT: "randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        randint(high: i64, size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randint(high, size, dtype, layout, device, pin_memory),
+}
+
+operator! {
+    /// Random integers from 0 to below `high`.
+    RANDINT_OUT: "randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)", randint_out(high: i64,
+        size: &[i64], out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::randint(high, size, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random integers from 0 to below `high`, from a generator.
+    RANDINT_GENERATOR: "randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        randint_generator(high: i64, size: &[i64], generator: Option<&Generator>, dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randint_generator(high, size, generator, dtype, layout,
+        device, pin_memory),
+}
+
+operator! {
+    /// Random integers from 0 to below `high`, from a generator.
+    RANDINT_GENERATOR_OUT: "randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+        randint_generator_out(high: i64, size: &[i64], generator: Option<&Generator>, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::randint_generator(high, size, generator, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random integers from `low` to below `high`.
+    RANDINT_LOW: "randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        randint_low(low: i64, high: i64, size: &[i64], dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randint_low(low, high, size, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// Random integers from `low` to below `high`.
+    RANDINT_LOW_OUT: "randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        randint_low_out(low: i64, high: i64, size: &[i64], out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::randint_low(low, high, size, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random integers from `low` to below `high`, from a generator.
+    RANDINT_LOW_GENERATOR: "randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        randint_low_generator(low: i64, high: i64, size: &[i64], generator: Option<&Generator>,
+        dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randint_low_generator(low, high, size, generator, dtype,
+        layout, device, pin_memory),
+}
+
+operator! {
+    /// Random integers from `low` to below `high`, from a generator.
+    RANDINT_LOW_GENERATOR_OUT: "randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+        randint_low_generator_out(low: i64, high: i64, size: &[i64], generator: Option<&Generator>,
+        out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::randint_low_generator(low, high, size, generator, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random numbers of the normal distribution with one mean and one standard deviation.
+    NORMAL_FLOAT_FLOAT: "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        normal_float_float(mean: f64, std: f64, size: &[i64], generator: Option<&Generator>,
+        dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::normal(mean, std, size, generator, dtype, layout, device,
+        pin_memory),
+}
+
+operator! {
+    /// Random numbers of the normal distribution with one mean and one standard deviation.
+    NORMAL_FLOAT_FLOAT_OUT: "normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        normal_float_float_out(mean: f64, std: f64, size: &[i64], generator: Option<&Generator>, out: &Tensor) -> (),
+        by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::normal(mean, std, size, generator, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random numbers of the normal distribution with a mean for each element and one standard deviation.
+    NORMAL_TENSOR_FLOAT: "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
+        normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Tensor, by [mean];
+    CompositeExplicitAutograd => native::random::rand_randn::normal_tensor_float(mean, std, generator),
+}
+
+operator! {
+    /// Random numbers of the normal distribution with a mean for each element and one standard deviation.
+    NORMAL_TENSOR_FLOAT_OUT: "normal.Tensor_float_out(Tensor mean, float std=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        normal_tensor_float_out(mean: &Tensor, std: f64, generator: Option<&Generator>, out: &Tensor) -> (), by [mean,
+        out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::normal_tensor_float(mean, std, generator)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random numbers of the normal distribution with one mean and a standard deviation for each element.
+    NORMAL_FLOAT_TENSOR: "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
+        normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Tensor, by [std];
+    CompositeExplicitAutograd => native::random::rand_randn::normal_float_tensor(mean, std, generator),
+}
+
+operator! {
+    /// Random numbers of the normal distribution with one mean and a standard deviation for each element.
+    NORMAL_FLOAT_TENSOR_OUT: "normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        normal_float_tensor_out(mean: f64, std: &Tensor, generator: Option<&Generator>, out: &Tensor) -> (), by [std,
+        out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::normal_float_tensor(mean, std, generator)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random numbers of the normal distribution with a mean and a standard deviation for each element.
+    NORMAL_TENSOR_TENSOR: "normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
+        normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Tensor, by [mean, std];
+    CompositeExplicitAutograd => native::random::rand_randn::normal_tensor_tensor(mean, std, generator),
+}
+
+operator! {
+    /// Random numbers of the normal distribution with a mean and a standard deviation for each element.
+    NORMAL_TENSOR_TENSOR_OUT: "normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        normal_tensor_tensor_out(mean: &Tensor, std: &Tensor, generator: Option<&Generator>, out: &Tensor) -> (),
+        by [mean, std, out];
+    CompositeExplicitAutograd => {
+        let result = native::random::rand_randn::normal_tensor_tensor(mean, std, generator)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Random integers from 0 to below `high`, in the sizes of another tensor.
+    RANDINT_LIKE: "randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        randint_like(self_: &Tensor, high: i64, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>, memory_format: Option<MemoryFormat>) -> Tensor,
+        by [self_] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randint_like(self_, high, dtype, layout, device,
+        pin_memory, memory_format),
+}
+
+operator! {
+    /// Random integers from 0 to below `high`, in the sizes of another tensor, from a generator.
+    RANDINT_LIKE_GENERATOR: "randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        randint_like_generator(self_: &Tensor, high: i64, generator: Option<&Generator>, dtype: Option<ScalarType>,
+        layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randint_like_generator(self_, high, generator, dtype,
+        layout, device, pin_memory, memory_format),
+}
+
+operator! {
+    /// Random integers from `low` to below `high`, in the sizes of another tensor.
+    RANDINT_LIKE_LOW_DTYPE: "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        randint_like_low_dtype(self_: &Tensor, low: i64, high: i64, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>, memory_format: Option<MemoryFormat>) -> Tensor,
+        by [self_] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randint_like_low(self_, low, high, dtype, layout, device,
+        pin_memory, memory_format),
+}
+
+operator! {
+    /// Random integers from `low` to below `high`, in the sizes of another tensor, from a generator.
+    RANDINT_LIKE_LOW_GENERATOR_DTYPE: "randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        randint_like_low_generator_dtype(self_: &Tensor, low: i64, high: i64, generator: Option<&Generator>,
+        dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>, pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>) -> Tensor, by [self_] on device;
+    CompositeExplicitAutograd => native::random::rand_randn::randint_like_low_generator(self_, low, high, generator,
+        dtype, layout, device, pin_memory, memory_format),
 }

@@ -2,227 +2,46 @@
 
 //! The operators whose kernels are in `native::randperm`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
-    observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Device, Generator, Layout, Result, ScalarType};
+use flambeau_core::{Device, Generator, Layout, ScalarType};
 
-/// A kernel of `randperm`.
-pub type RandpermFn = fn(
-    DispatchKeySet,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `randperm`.
-pub static RANDPERM: Operator<RandpermFn> = Operator::new(
-    "randperm",
-    "randperm(SymInt n, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randperm_composite as RandpermFn),
-        observed!(RANDPERM: RandpermFn, [], n, dtype, layout, device, pin_memory),
-        boxing!(RANDPERM: RandpermFn, n, dtype, layout, device, pin_memory),
-    ],
-    randperm_boxed,
-);
-
-/// A random permutation of the integers from 0 to below `n`.
-///
-/// `randperm(SymInt n, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn randperm(
-    n: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDPERM.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, n, dtype, layout, device, pin_memory)
+operator! {
+    /// A random permutation of the integers from 0 to below `n`.
+    RANDPERM: "randperm(SymInt n, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        randperm(n: i64, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::randperm::randperm(n, dtype, layout, device, pin_memory),
 }
 
-fn randperm_composite(
-    _keys: DispatchKeySet,
-    n: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::randperm::randperm(n, dtype, layout, device, pin_memory)
+operator! {
+    /// A random permutation of the integers from 0 to below `n`.
+    RANDPERM_OUT: "randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)", randperm_out(n: i64, out: &Tensor) -> (),
+        by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::randperm::randperm(n, Some(out.dtype()), Some(out.layout()), Some(out.device()),
+            None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn randperm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randperm", given, 5)?;
-    randperm(
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// A random permutation of the integers from 0 to below `n`, from a generator.
+    RANDPERM_GENERATOR: "randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        randperm_generator(n: i64, generator: Option<&Generator>, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::random::randperm::randperm_generator(n, generator, dtype, layout, device,
+        pin_memory),
 }
 
-/// A kernel of `randperm.out`.
-pub type RandpermOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
-
-/// The operator `randperm.out`.
-pub static RANDPERM_OUT: Operator<RandpermOutFn> = Operator::new(
-    "randperm.out",
-    "randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, randperm_out_composite as RandpermOutFn),
-        observed!(RANDPERM_OUT: RandpermOutFn, [out], n, out),
-        boxing!(RANDPERM_OUT: RandpermOutFn, n, out),
-    ],
-    randperm_out_boxed,
-);
-
-/// A random permutation of the integers from 0 to below `n`.
-///
-/// `randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn randperm_out(n: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RANDPERM_OUT.select(out.key_set())?;
-    kernel(keys, n, out)
-}
-
-fn randperm_out_composite(_keys: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
-    let result = native::random::randperm::randperm(
-        n,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn randperm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randperm.out", given, 2)?;
-    randperm_out(arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `randperm.generator`.
-pub type RandpermGeneratorFn = fn(
-    DispatchKeySet,
-    i64,
-    Option<&Generator>,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `randperm.generator`.
-pub static RANDPERM_GENERATOR: Operator<RandpermGeneratorFn> = Operator::new(
-    "randperm.generator",
-    "randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randperm_generator_composite as RandpermGeneratorFn,
-        ),
-        observed!(RANDPERM_GENERATOR: RandpermGeneratorFn, [], n, generator, dtype, layout, device, pin_memory),
-        boxing!(RANDPERM_GENERATOR: RandpermGeneratorFn, n, generator, dtype, layout, device, pin_memory),
-    ],
-    randperm_generator_boxed,
-);
-
-/// A random permutation of the integers from 0 to below `n`, from a generator.
-///
-/// `randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn randperm_generator(
-    n: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = RANDPERM_GENERATOR.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, n, generator, dtype, layout, device, pin_memory)
-}
-
-fn randperm_generator_composite(
-    _keys: DispatchKeySet,
-    n: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::random::randperm::randperm_generator(n, generator, dtype, layout, device, pin_memory)
-}
-
-fn randperm_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randperm.generator", given, 6)?;
-    randperm_generator(
-        arguments.int()?,
-        arguments.optional_generator()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `randperm.generator_out`.
-pub type RandpermGeneratorOutFn = fn(DispatchKeySet, i64, Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `randperm.generator_out`.
-pub static RANDPERM_GENERATOR_OUT: Operator<RandpermGeneratorOutFn> = Operator::new(
-    "randperm.generator_out",
-    "randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            randperm_generator_out_composite as RandpermGeneratorOutFn,
-        ),
-        observed!(RANDPERM_GENERATOR_OUT: RandpermGeneratorOutFn, [out], n, generator, out),
-        boxing!(RANDPERM_GENERATOR_OUT: RandpermGeneratorOutFn, n, generator, out),
-    ],
-    randperm_generator_out_boxed,
-);
-
-/// A random permutation of the integers from 0 to below `n`, from a generator.
-///
-/// `randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn randperm_generator_out(n: i64, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RANDPERM_GENERATOR_OUT.select(out.key_set())?;
-    kernel(keys, n, generator, out)
-}
-
-fn randperm_generator_out_composite(
-    _keys: DispatchKeySet,
-    n: i64,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::random::randperm::randperm_generator(
-        n,
-        generator,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn randperm_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("randperm.generator_out", given, 3)?;
-    randperm_generator_out(arguments.int()?, arguments.optional_generator()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// A random permutation of the integers from 0 to below `n`, from a generator.
+    RANDPERM_GENERATOR_OUT: "randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+        randperm_generator_out(n: i64, generator: Option<&Generator>, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::random::randperm::randperm_generator(n, generator, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,258 +2,58 @@
 
 //! The operators whose kernels are in `native::repeat`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `repeat`.
-pub type RepeatFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `repeat`.
-pub static REPEAT: Operator<RepeatFn> = Operator::new(
-    "repeat",
-    "repeat(Tensor self, SymInt[] repeats) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, repeat_composite as RepeatFn),
-        observed!(REPEAT: RepeatFn, [self_], self_, repeats),
-        boxing!(REPEAT: RepeatFn, self_, repeats),
-    ],
-    repeat_boxed,
-);
-
-/// `self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front.
-///
-/// `repeat(Tensor self, SymInt[] repeats) -> Tensor`
-#[inline]
-pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = REPEAT.select(self_.key_set())?;
-    kernel(keys, self_, repeats)
+operator! {
+    /// `self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front.
+    REPEAT: "repeat(Tensor self, SymInt[] repeats) -> Tensor", repeat(self_: &Tensor, repeats: &[i64]) -> Tensor,
+        by [self_];
+    CompositeExplicitAutograd => native::shape::repeat::repeat(self_, repeats),
 }
 
-fn repeat_composite(_keys: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
-    native::shape::repeat::repeat(self_, repeats)
+operator! {
+    /// `self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front.
+    REPEAT_OUT: "repeat.out(Tensor self, SymInt[] repeats, *, Tensor(a!) out) -> Tensor(a!)",
+        repeat_out(self_: &Tensor, repeats: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::shape::repeat::repeat(self_, repeats)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn repeat_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("repeat", given, 2)?;
-    repeat(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+operator! {
+    /// `repeat`, with `dims` extended by leading ones to the number of dimensions.
+    TILE: "tile(Tensor self, SymInt[] dims) -> Tensor", tile(self_: &Tensor, dims: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::repeat::tile(self_, dims),
 }
 
-/// A kernel of `repeat.out`.
-pub type RepeatOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `repeat.out`.
-pub static REPEAT_OUT: Operator<RepeatOutFn> = Operator::new(
-    "repeat.out",
-    "repeat.out(Tensor self, SymInt[] repeats, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, repeat_out_composite as RepeatOutFn),
-        observed!(REPEAT_OUT: RepeatOutFn, [self_, out], self_, repeats, out),
-        boxing!(REPEAT_OUT: RepeatOutFn, self_, repeats, out),
-    ],
-    repeat_out_boxed,
-);
-
-/// `self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front.
-///
-/// `repeat.out(Tensor self, SymInt[] repeats, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn repeat_out(self_: &Tensor, repeats: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = REPEAT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, repeats, out)
+operator! {
+    /// Each index of the vector `repeats`, repeated as many times as the element there says.
+    REPEAT_INTERLEAVE_TENSOR: "repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
+        repeat_interleave_tensor(repeats: &Tensor, output_size: Option<i64>) -> Tensor, by [repeats];
+    Cpu => {
+        if repeats.was_resized() {
+            return kernel(&repeats.snapshot(), output_size);
+        }
+        native::shape::repeat::repeat_interleave_indices(repeats, output_size)
+    },
 }
 
-fn repeat_out_composite(_keys: DispatchKeySet, self_: &Tensor, repeats: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::shape::repeat::repeat(self_, repeats)?;
-    copy_to_out(&result, out)
+operator! {
+    /// Each slice of a dimension, or of the flattened tensor if none is given, repeated as many times as `repeats` says for it.
+    REPEAT_INTERLEAVE_SELF_TENSOR: "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
+        repeat_interleave_self_tensor(self_: &Tensor, repeats: &Tensor, dim: Option<i64>,
+        output_size: Option<i64>) -> Tensor, by [self_, repeats];
+    CompositeImplicitAutograd => native::shape::repeat::repeat_interleave(self_, repeats, dim, output_size),
 }
 
-fn repeat_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("repeat.out", given, 3)?;
-    repeat_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tile`.
-pub type TileFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `tile`.
-pub static TILE: Operator<TileFn> = Operator::new(
-    "tile",
-    "tile(Tensor self, SymInt[] dims) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, tile_composite as TileFn),
-        observed!(TILE: TileFn, [self_], self_, dims),
-        boxing!(TILE: TileFn, self_, dims),
-    ],
-    tile_boxed,
-);
-
-/// `repeat`, with `dims` extended by leading ones to the number of dimensions.
-///
-/// `tile(Tensor self, SymInt[] dims) -> Tensor`
-#[inline]
-pub fn tile(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = TILE.select(self_.key_set())?;
-    kernel(keys, self_, dims)
-}
-
-fn tile_composite(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    native::shape::repeat::tile(self_, dims)
-}
-
-fn tile_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tile", given, 2)?;
-    tile(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `repeat_interleave.Tensor`.
-pub type RepeatInterleaveTensorFn = fn(DispatchKeySet, &Tensor, Option<i64>) -> Result<Tensor>;
-
-/// The operator `repeat_interleave.Tensor`.
-pub static REPEAT_INTERLEAVE_TENSOR: Operator<RepeatInterleaveTensorFn> = Operator::new(
-    "repeat_interleave.Tensor",
-    "repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, repeat_interleave_tensor_cpu as RepeatInterleaveTensorFn),
-        observed!(REPEAT_INTERLEAVE_TENSOR: RepeatInterleaveTensorFn, [repeats], repeats, output_size),
-        boxing!(REPEAT_INTERLEAVE_TENSOR: RepeatInterleaveTensorFn, repeats, output_size),
-    ],
-    repeat_interleave_tensor_boxed,
-);
-
-/// Each index of the vector `repeats`, repeated as many times as the element there says.
-///
-/// `repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor`
-#[inline]
-pub fn repeat_interleave_tensor(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
-    let (keys, kernel) = REPEAT_INTERLEAVE_TENSOR.select(repeats.key_set())?;
-    kernel(keys, repeats, output_size)
-}
-
-fn repeat_interleave_tensor_cpu(
-    _keys: DispatchKeySet,
-    repeats: &Tensor,
-    output_size: Option<i64>,
-) -> Result<Tensor> {
-    if repeats.was_resized() {
-        return repeat_interleave_tensor_cpu(_keys, &repeats.snapshot(), output_size);
-    }
-    native::shape::repeat::repeat_interleave_indices(repeats, output_size)
-}
-
-fn repeat_interleave_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("repeat_interleave.Tensor", given, 2)?;
-    repeat_interleave_tensor(arguments.tensor()?, arguments.optional_int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `repeat_interleave.self_Tensor`.
-pub type RepeatInterleaveSelfTensorFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, Option<i64>) -> Result<Tensor>;
-
-/// The operator `repeat_interleave.self_Tensor`.
-pub static REPEAT_INTERLEAVE_SELF_TENSOR: Operator<RepeatInterleaveSelfTensorFn> = Operator::new(
-    "repeat_interleave.self_Tensor",
-    "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            repeat_interleave_self_tensor_composite as RepeatInterleaveSelfTensorFn,
-        ),
-        observed!(REPEAT_INTERLEAVE_SELF_TENSOR: RepeatInterleaveSelfTensorFn, [self_, repeats], self_, repeats, dim, output_size),
-        boxing!(REPEAT_INTERLEAVE_SELF_TENSOR: RepeatInterleaveSelfTensorFn, self_, repeats, dim, output_size),
-    ],
-    repeat_interleave_self_tensor_boxed,
-);
-
-/// Each slice of a dimension, or of the flattened tensor if none is given, repeated as many times as `repeats` says for it.
-///
-/// `repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor`
-#[inline]
-pub fn repeat_interleave_self_tensor(
-    self_: &Tensor,
-    repeats: &Tensor,
-    dim: Option<i64>,
-    output_size: Option<i64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = REPEAT_INTERLEAVE_SELF_TENSOR.select(self_.key_set() | repeats.key_set())?;
-    kernel(keys, self_, repeats, dim, output_size)
-}
-
-fn repeat_interleave_self_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    repeats: &Tensor,
-    dim: Option<i64>,
-    output_size: Option<i64>,
-) -> Result<Tensor> {
-    native::shape::repeat::repeat_interleave(self_, repeats, dim, output_size)
-}
-
-fn repeat_interleave_self_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("repeat_interleave.self_Tensor", given, 4)?;
-    repeat_interleave_self_tensor(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_int()?,
-        arguments.optional_int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `repeat_interleave.self_int`.
-pub type RepeatInterleaveSelfIntFn =
-    fn(DispatchKeySet, &Tensor, i64, Option<i64>, Option<i64>) -> Result<Tensor>;
-
-/// The operator `repeat_interleave.self_int`.
-pub static REPEAT_INTERLEAVE_SELF_INT: Operator<RepeatInterleaveSelfIntFn> = Operator::new(
-    "repeat_interleave.self_int",
-    "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            repeat_interleave_self_int_composite as RepeatInterleaveSelfIntFn,
-        ),
-        observed!(REPEAT_INTERLEAVE_SELF_INT: RepeatInterleaveSelfIntFn, [self_], self_, repeats, dim, output_size),
-        boxing!(REPEAT_INTERLEAVE_SELF_INT: RepeatInterleaveSelfIntFn, self_, repeats, dim, output_size),
-    ],
-    repeat_interleave_self_int_boxed,
-);
-
-/// Each slice of a dimension, or of the flattened tensor if none is given, repeated `repeats` times.
-///
-/// `repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor`
-#[inline]
-pub fn repeat_interleave_self_int(
-    self_: &Tensor,
-    repeats: i64,
-    dim: Option<i64>,
-    output_size: Option<i64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = REPEAT_INTERLEAVE_SELF_INT.select(self_.key_set())?;
-    kernel(keys, self_, repeats, dim, output_size)
-}
-
-fn repeat_interleave_self_int_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    repeats: i64,
-    dim: Option<i64>,
-    output_size: Option<i64>,
-) -> Result<Tensor> {
-    native::shape::repeat::repeat_interleave_int(self_, repeats, dim, output_size)
-}
-
-fn repeat_interleave_self_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("repeat_interleave.self_int", given, 4)?;
-    repeat_interleave_self_int(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_int()?,
-        arguments.optional_int()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Each slice of a dimension, or of the flattened tensor if none is given, repeated `repeats` times.
+    REPEAT_INTERLEAVE_SELF_INT: "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
+        repeat_interleave_self_int(self_: &Tensor, repeats: i64, dim: Option<i64>,
+        output_size: Option<i64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::repeat::repeat_interleave_int(self_, repeats, dim, output_size),
 }

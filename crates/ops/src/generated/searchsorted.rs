@@ -2,620 +2,166 @@
 
 //! The operators whose kernels are in `native::searchsorted`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `searchsorted.Tensor`.
-pub type SearchsortedTensorFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, bool, bool, Option<&str>, Option<&Tensor>) -> Result<Tensor>;
-
-/// The operator `searchsorted.Tensor`.
-pub static SEARCHSORTED_TENSOR: Operator<SearchsortedTensorFn> = Operator::new(
-    "searchsorted.Tensor",
-    "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, searchsorted_tensor_cpu as SearchsortedTensorFn),
-        Kernel::new(DispatchKey::Meta, searchsorted_tensor_meta as SearchsortedTensorFn),
-        observed!(SEARCHSORTED_TENSOR: SearchsortedTensorFn, [sorted_sequence, self_, sorter], sorted_sequence, self_, out_int32, right, side, sorter),
-        boxing!(SEARCHSORTED_TENSOR: SearchsortedTensorFn, sorted_sequence, self_, out_int32, right, side, sorter),
-    ],
-    searchsorted_tensor_boxed,
-);
-
-/// For each value the index in its row of `sorted_sequence` at which it would be inserted, before or after equal elements.
-///
-/// `searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
-#[inline]
-pub fn searchsorted_tensor(
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    let (keys, kernel) =
-        SEARCHSORTED_TENSOR.select(sorted_sequence.key_set() | self_.key_set() | sorter.key_set())?;
-    kernel(keys, sorted_sequence, self_, out_int32, right, side, sorter)
+operator! {
+    /// For each value the index in its row of `sorted_sequence` at which it would be inserted, before or after equal elements.
+    SEARCHSORTED_TENSOR: "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+        searchsorted_tensor(sorted_sequence: &Tensor, self_: &Tensor, out_int32: bool, right: bool,
+        side: Option<&str>, sorter: Option<&Tensor>) -> Tensor, by [sorted_sequence, self_, sorter];
+    Cpu => {
+        if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
+            return kernel(&sorted_sequence.snapshot(), &self_.snapshot(), out_int32, right, side,
+                sorter.snapshot().as_ref());
+        }
+        native::index::searchsorted::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)
+    },
+    Meta => {
+        if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
+            return kernel(&sorted_sequence.snapshot(), &self_.snapshot(), out_int32, right, side,
+                sorter.snapshot().as_ref());
+        }
+        ensure_same_device("searchsorted.Tensor", &[sorted_sequence,
+            self_].into_iter().chain(sorter).collect::<Vec<&Tensor>>())?;
+        native::index::searchsorted::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)
+    },
 }
 
-fn searchsorted_tensor_cpu(
-    _keys: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
-        return searchsorted_tensor_cpu(
-            _keys,
-            &sorted_sequence.snapshot(),
-            &self_.snapshot(),
-            out_int32,
-            right,
-            side,
-            sorter.snapshot().as_ref(),
-        );
-    }
-    native::index::searchsorted::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)
+operator! {
+    /// For each value the index in its row of `sorted_sequence` at which it would be inserted, before or after equal elements.
+    SEARCHSORTED_TENSOR_OUT: "searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)",
+        searchsorted_tensor_out(sorted_sequence: &Tensor, self_: &Tensor, out_int32: bool, right: bool,
+        side: Option<&str>, sorter: Option<&Tensor>, out: &Tensor) -> (), by [sorted_sequence, self_, sorter, out];
+    Cpu => {
+        if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
+            return kernel(&sorted_sequence.snapshot(), &self_.snapshot(), out_int32, right, side,
+                sorter.snapshot().as_ref(), out);
+        }
+        let result = native::index::searchsorted::searchsorted(sorted_sequence, self_, out_int32, right, side,
+            sorter)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
+            return kernel(&sorted_sequence.snapshot(), &self_.snapshot(), out_int32, right, side,
+                sorter.snapshot().as_ref(), out);
+        }
+        ensure_same_device("searchsorted.Tensor_out", &[sorted_sequence, self_,
+            out].into_iter().chain(sorter).collect::<Vec<&Tensor>>())?;
+        let result = native::index::searchsorted::searchsorted(sorted_sequence, self_, out_int32, right, side,
+            sorter)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn searchsorted_tensor_meta(
-    _keys: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
-        return searchsorted_tensor_meta(
-            _keys,
-            &sorted_sequence.snapshot(),
-            &self_.snapshot(),
-            out_int32,
-            right,
-            side,
-            sorter.snapshot().as_ref(),
-        );
-    }
-    ensure_same_device(
-        "searchsorted.Tensor",
-        &[sorted_sequence, self_].into_iter().chain(sorter).collect::<Vec<&Tensor>>(),
-    )?;
-    native::index::searchsorted::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)
+operator! {
+    /// The index in `sorted_sequence` at which a number would be inserted, before or after equal elements.
+    SEARCHSORTED_SCALAR: "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+        searchsorted_scalar(sorted_sequence: &Tensor, self_: Scalar, out_int32: bool, right: bool, side: Option<&str>,
+        sorter: Option<&Tensor>) -> Tensor, by [sorted_sequence, sorter];
+    Cpu => {
+        if sorted_sequence.was_resized() || sorter.was_resized() {
+            return kernel(&sorted_sequence.snapshot(), self_, out_int32, right, side, sorter.snapshot().as_ref());
+        }
+        native::index::searchsorted::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)
+    },
+    Meta => {
+        if sorted_sequence.was_resized() || sorter.was_resized() {
+            return kernel(&sorted_sequence.snapshot(), self_, out_int32, right, side, sorter.snapshot().as_ref());
+        }
+        ensure_same_device("searchsorted.Scalar",
+            &[sorted_sequence].into_iter().chain(sorter).collect::<Vec<&Tensor>>())?;
+        native::index::searchsorted::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)
+    },
 }
 
-fn searchsorted_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("searchsorted.Tensor", given, 6)?;
-    searchsorted_tensor(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_str()?,
-        arguments.optional_tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The index in `sorted_sequence` at which a number would be inserted, before or after equal elements.
+    SEARCHSORTED_SCALAR_OUT: "searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)",
+        searchsorted_scalar_out(sorted_sequence: &Tensor, self_: Scalar, out_int32: bool, right: bool,
+        side: Option<&str>, sorter: Option<&Tensor>, out: &Tensor) -> (), by [sorted_sequence, sorter, out];
+    Cpu => {
+        if sorted_sequence.was_resized() || sorter.was_resized() {
+            return kernel(&sorted_sequence.snapshot(), self_, out_int32, right, side, sorter.snapshot().as_ref(),
+                out);
+        }
+        let result = native::index::searchsorted::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side,
+            sorter)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if sorted_sequence.was_resized() || sorter.was_resized() {
+            return kernel(&sorted_sequence.snapshot(), self_, out_int32, right, side, sorter.snapshot().as_ref(),
+                out);
+        }
+        ensure_same_device("searchsorted.Scalar_out", &[sorted_sequence,
+            out].into_iter().chain(sorter).collect::<Vec<&Tensor>>())?;
+        let result = native::index::searchsorted::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side,
+            sorter)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `searchsorted.Tensor_out`.
-pub type SearchsortedTensorOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, bool, bool, Option<&str>, Option<&Tensor>, &Tensor) -> Result<()>;
-
-/// The operator `searchsorted.Tensor_out`.
-pub static SEARCHSORTED_TENSOR_OUT: Operator<SearchsortedTensorOutFn> = Operator::new(
-    "searchsorted.Tensor_out",
-    "searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, searchsorted_tensor_out_cpu as SearchsortedTensorOutFn),
-        Kernel::new(DispatchKey::Meta, searchsorted_tensor_out_meta as SearchsortedTensorOutFn),
-        observed!(SEARCHSORTED_TENSOR_OUT: SearchsortedTensorOutFn, [sorted_sequence, self_, sorter, out], sorted_sequence, self_, out_int32, right, side, sorter, out),
-        boxing!(SEARCHSORTED_TENSOR_OUT: SearchsortedTensorOutFn, sorted_sequence, self_, out_int32, right, side, sorter, out),
-    ],
-    searchsorted_tensor_out_boxed,
-);
-
-/// For each value the index in its row of `sorted_sequence` at which it would be inserted, before or after equal elements.
-///
-/// `searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn searchsorted_tensor_out(
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = SEARCHSORTED_TENSOR_OUT
-        .select(sorted_sequence.key_set() | self_.key_set() | sorter.key_set() | out.key_set())?;
-    kernel(keys, sorted_sequence, self_, out_int32, right, side, sorter, out)
+operator! {
+    /// For each value the index of the interval between `boundaries` that contains it.
+    BUCKETIZE_TENSOR: "bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+        bucketize_tensor(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Tensor, by [self_,
+        boundaries];
+    Cpu => {
+        if self_.was_resized() || boundaries.was_resized() {
+            return kernel(&self_.snapshot(), &boundaries.snapshot(), out_int32, right);
+        }
+        native::index::searchsorted::bucketize(self_, boundaries, out_int32, right)
+    },
+    Meta => {
+        if self_.was_resized() || boundaries.was_resized() {
+            return kernel(&self_.snapshot(), &boundaries.snapshot(), out_int32, right);
+        }
+        ensure_same_device("bucketize.Tensor", &[self_, boundaries])?;
+        native::index::searchsorted::bucketize(self_, boundaries, out_int32, right)
+    },
 }
 
-fn searchsorted_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
-        return searchsorted_tensor_out_cpu(
-            _keys,
-            &sorted_sequence.snapshot(),
-            &self_.snapshot(),
-            out_int32,
-            right,
-            side,
-            sorter.snapshot().as_ref(),
-            out,
-        );
-    }
-    let result =
-        native::index::searchsorted::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    copy_to_out(&result, out)
+operator! {
+    /// For each value the index of the interval between `boundaries` that contains it.
+    BUCKETIZE_TENSOR_OUT: "bucketize.Tensor_out(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor(a!) out) -> Tensor(a!)",
+        bucketize_tensor_out(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool, out: &Tensor) -> (),
+        by [self_, boundaries, out];
+    Cpu => {
+        if self_.was_resized() || boundaries.was_resized() {
+            return kernel(&self_.snapshot(), &boundaries.snapshot(), out_int32, right, out);
+        }
+        let result = native::index::searchsorted::bucketize(self_, boundaries, out_int32, right)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() || boundaries.was_resized() {
+            return kernel(&self_.snapshot(), &boundaries.snapshot(), out_int32, right, out);
+        }
+        ensure_same_device("bucketize.Tensor_out", &[self_, boundaries, out])?;
+        let result = native::index::searchsorted::bucketize(self_, boundaries, out_int32, right)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn searchsorted_tensor_out_meta(
-    _keys: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
-        return searchsorted_tensor_out_meta(
-            _keys,
-            &sorted_sequence.snapshot(),
-            &self_.snapshot(),
-            out_int32,
-            right,
-            side,
-            sorter.snapshot().as_ref(),
-            out,
-        );
-    }
-    ensure_same_device(
-        "searchsorted.Tensor_out",
-        &[sorted_sequence, self_, out].into_iter().chain(sorter).collect::<Vec<&Tensor>>(),
-    )?;
-    let result =
-        native::index::searchsorted::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    copy_to_out(&result, out)
-}
-
-fn searchsorted_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("searchsorted.Tensor_out", given, 7)?;
-    searchsorted_tensor_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_str()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `searchsorted.Scalar`.
-pub type SearchsortedScalarFn =
-    fn(DispatchKeySet, &Tensor, Scalar, bool, bool, Option<&str>, Option<&Tensor>) -> Result<Tensor>;
-
-/// The operator `searchsorted.Scalar`.
-pub static SEARCHSORTED_SCALAR: Operator<SearchsortedScalarFn> = Operator::new(
-    "searchsorted.Scalar",
-    "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, searchsorted_scalar_cpu as SearchsortedScalarFn),
-        Kernel::new(DispatchKey::Meta, searchsorted_scalar_meta as SearchsortedScalarFn),
-        observed!(SEARCHSORTED_SCALAR: SearchsortedScalarFn, [sorted_sequence, sorter], sorted_sequence, self_, out_int32, right, side, sorter),
-        boxing!(SEARCHSORTED_SCALAR: SearchsortedScalarFn, sorted_sequence, self_, out_int32, right, side, sorter),
-    ],
-    searchsorted_scalar_boxed,
-);
-
-/// The index in `sorted_sequence` at which a number would be inserted, before or after equal elements.
-///
-/// `searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
-#[inline]
-pub fn searchsorted_scalar(
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    let (keys, kernel) = SEARCHSORTED_SCALAR.select(sorted_sequence.key_set() | sorter.key_set())?;
-    kernel(keys, sorted_sequence, self_, out_int32, right, side, sorter)
-}
-
-fn searchsorted_scalar_cpu(
-    _keys: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    if sorted_sequence.was_resized() || sorter.was_resized() {
-        return searchsorted_scalar_cpu(
-            _keys,
-            &sorted_sequence.snapshot(),
-            self_,
-            out_int32,
-            right,
-            side,
-            sorter.snapshot().as_ref(),
-        );
-    }
-    native::index::searchsorted::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)
-}
-
-fn searchsorted_scalar_meta(
-    _keys: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    if sorted_sequence.was_resized() || sorter.was_resized() {
-        return searchsorted_scalar_meta(
-            _keys,
-            &sorted_sequence.snapshot(),
-            self_,
-            out_int32,
-            right,
-            side,
-            sorter.snapshot().as_ref(),
-        );
-    }
-    ensure_same_device(
-        "searchsorted.Scalar",
-        &[sorted_sequence].into_iter().chain(sorter).collect::<Vec<&Tensor>>(),
-    )?;
-    native::index::searchsorted::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)
-}
-
-fn searchsorted_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("searchsorted.Scalar", given, 6)?;
-    searchsorted_scalar(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_str()?,
-        arguments.optional_tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `searchsorted.Scalar_out`.
-pub type SearchsortedScalarOutFn =
-    fn(DispatchKeySet, &Tensor, Scalar, bool, bool, Option<&str>, Option<&Tensor>, &Tensor) -> Result<()>;
-
-/// The operator `searchsorted.Scalar_out`.
-pub static SEARCHSORTED_SCALAR_OUT: Operator<SearchsortedScalarOutFn> = Operator::new(
-    "searchsorted.Scalar_out",
-    "searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, searchsorted_scalar_out_cpu as SearchsortedScalarOutFn),
-        Kernel::new(DispatchKey::Meta, searchsorted_scalar_out_meta as SearchsortedScalarOutFn),
-        observed!(SEARCHSORTED_SCALAR_OUT: SearchsortedScalarOutFn, [sorted_sequence, sorter, out], sorted_sequence, self_, out_int32, right, side, sorter, out),
-        boxing!(SEARCHSORTED_SCALAR_OUT: SearchsortedScalarOutFn, sorted_sequence, self_, out_int32, right, side, sorter, out),
-    ],
-    searchsorted_scalar_out_boxed,
-);
-
-/// The index in `sorted_sequence` at which a number would be inserted, before or after equal elements.
-///
-/// `searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn searchsorted_scalar_out(
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SEARCHSORTED_SCALAR_OUT.select(sorted_sequence.key_set() | sorter.key_set() | out.key_set())?;
-    kernel(keys, sorted_sequence, self_, out_int32, right, side, sorter, out)
-}
-
-fn searchsorted_scalar_out_cpu(
-    _keys: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    if sorted_sequence.was_resized() || sorter.was_resized() {
-        return searchsorted_scalar_out_cpu(
-            _keys,
-            &sorted_sequence.snapshot(),
-            self_,
-            out_int32,
-            right,
-            side,
-            sorter.snapshot().as_ref(),
-            out,
-        );
-    }
-    let result = native::index::searchsorted::searchsorted_scalar(
-        sorted_sequence,
-        self_,
-        out_int32,
-        right,
-        side,
-        sorter,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn searchsorted_scalar_out_meta(
-    _keys: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    if sorted_sequence.was_resized() || sorter.was_resized() {
-        return searchsorted_scalar_out_meta(
-            _keys,
-            &sorted_sequence.snapshot(),
-            self_,
-            out_int32,
-            right,
-            side,
-            sorter.snapshot().as_ref(),
-            out,
-        );
-    }
-    ensure_same_device(
-        "searchsorted.Scalar_out",
-        &[sorted_sequence, out].into_iter().chain(sorter).collect::<Vec<&Tensor>>(),
-    )?;
-    let result = native::index::searchsorted::searchsorted_scalar(
-        sorted_sequence,
-        self_,
-        out_int32,
-        right,
-        side,
-        sorter,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn searchsorted_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("searchsorted.Scalar_out", given, 7)?;
-    searchsorted_scalar_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_str()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `bucketize.Tensor`.
-pub type BucketizeTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, bool) -> Result<Tensor>;
-
-/// The operator `bucketize.Tensor`.
-pub static BUCKETIZE_TENSOR: Operator<BucketizeTensorFn> = Operator::new(
-    "bucketize.Tensor",
-    "bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bucketize_tensor_cpu as BucketizeTensorFn),
-        Kernel::new(DispatchKey::Meta, bucketize_tensor_meta as BucketizeTensorFn),
-        observed!(BUCKETIZE_TENSOR: BucketizeTensorFn, [self_, boundaries], self_, boundaries, out_int32, right),
-        boxing!(BUCKETIZE_TENSOR: BucketizeTensorFn, self_, boundaries, out_int32, right),
-    ],
-    bucketize_tensor_boxed,
-);
-
-/// For each value the index of the interval between `boundaries` that contains it.
-///
-/// `bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
-#[inline]
-pub fn bucketize_tensor(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-    let (keys, kernel) = BUCKETIZE_TENSOR.select(self_.key_set() | boundaries.key_set())?;
-    kernel(keys, self_, boundaries, out_int32, right)
-}
-
-fn bucketize_tensor_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || boundaries.was_resized() {
-        return bucketize_tensor_cpu(_keys, &self_.snapshot(), &boundaries.snapshot(), out_int32, right);
-    }
-    native::index::searchsorted::bucketize(self_, boundaries, out_int32, right)
-}
-
-fn bucketize_tensor_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() || boundaries.was_resized() {
-        return bucketize_tensor_meta(_keys, &self_.snapshot(), &boundaries.snapshot(), out_int32, right);
-    }
-    ensure_same_device("bucketize.Tensor", &[self_, boundaries])?;
-    native::index::searchsorted::bucketize(self_, boundaries, out_int32, right)
-}
-
-fn bucketize_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bucketize.Tensor", given, 4)?;
-    bucketize_tensor(arguments.tensor()?, arguments.tensor()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bucketize.Tensor_out`.
-pub type BucketizeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, bool, &Tensor) -> Result<()>;
-
-/// The operator `bucketize.Tensor_out`.
-pub static BUCKETIZE_TENSOR_OUT: Operator<BucketizeTensorOutFn> = Operator::new(
-    "bucketize.Tensor_out",
-    "bucketize.Tensor_out(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bucketize_tensor_out_cpu as BucketizeTensorOutFn),
-        Kernel::new(DispatchKey::Meta, bucketize_tensor_out_meta as BucketizeTensorOutFn),
-        observed!(BUCKETIZE_TENSOR_OUT: BucketizeTensorOutFn, [self_, boundaries, out], self_, boundaries, out_int32, right, out),
-        boxing!(BUCKETIZE_TENSOR_OUT: BucketizeTensorOutFn, self_, boundaries, out_int32, right, out),
-    ],
-    bucketize_tensor_out_boxed,
-);
-
-/// For each value the index of the interval between `boundaries` that contains it.
-///
-/// `bucketize.Tensor_out(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bucketize_tensor_out(
-    self_: &Tensor,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        BUCKETIZE_TENSOR_OUT.select(self_.key_set() | boundaries.key_set() | out.key_set())?;
-    kernel(keys, self_, boundaries, out_int32, right, out)
-}
-
-fn bucketize_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || boundaries.was_resized() {
-        return bucketize_tensor_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            &boundaries.snapshot(),
-            out_int32,
-            right,
-            out,
-        );
-    }
-    let result = native::index::searchsorted::bucketize(self_, boundaries, out_int32, right)?;
-    copy_to_out(&result, out)
-}
-
-fn bucketize_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || boundaries.was_resized() {
-        return bucketize_tensor_out_meta(
-            _keys,
-            &self_.snapshot(),
-            &boundaries.snapshot(),
-            out_int32,
-            right,
-            out,
-        );
-    }
-    ensure_same_device("bucketize.Tensor_out", &[self_, boundaries, out])?;
-    let result = native::index::searchsorted::bucketize(self_, boundaries, out_int32, right)?;
-    copy_to_out(&result, out)
-}
-
-fn bucketize_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bucketize.Tensor_out", given, 5)?;
-    bucketize_tensor_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `bucketize.Scalar`.
-pub type BucketizeScalarFn = fn(DispatchKeySet, Scalar, &Tensor, bool, bool) -> Result<Tensor>;
-
-/// The operator `bucketize.Scalar`.
-pub static BUCKETIZE_SCALAR: Operator<BucketizeScalarFn> = Operator::new(
-    "bucketize.Scalar",
-    "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bucketize_scalar_kernel as BucketizeScalarFn),
-        Kernel::new(DispatchKey::Meta, bucketize_scalar_kernel as BucketizeScalarFn),
-        observed!(BUCKETIZE_SCALAR: BucketizeScalarFn, [boundaries], self_, boundaries, out_int32, right),
-        boxing!(BUCKETIZE_SCALAR: BucketizeScalarFn, self_, boundaries, out_int32, right),
-    ],
-    bucketize_scalar_boxed,
-);
-
-/// The index of the interval between `boundaries` that contains a number.
-///
-/// `bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
-#[inline]
-pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-    let (keys, kernel) = BUCKETIZE_SCALAR.select(boundaries.key_set())?;
-    kernel(keys, self_, boundaries, out_int32, right)
-}
-
-fn bucketize_scalar_kernel(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-) -> Result<Tensor> {
-    if boundaries.was_resized() {
-        return bucketize_scalar_kernel(_keys, self_, &boundaries.snapshot(), out_int32, right);
-    }
-    native::index::searchsorted::bucketize_scalar(self_, boundaries, out_int32, right)
-}
-
-fn bucketize_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bucketize.Scalar", given, 4)?;
-    bucketize_scalar(arguments.scalar()?, arguments.tensor()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The index of the interval between `boundaries` that contains a number.
+    BUCKETIZE_SCALAR: "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+        bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Tensor, by [boundaries];
+    Cpu => {
+        if boundaries.was_resized() {
+            return kernel(self_, &boundaries.snapshot(), out_int32, right);
+        }
+        native::index::searchsorted::bucketize_scalar(self_, boundaries, out_int32, right)
+    },
+    Meta => {
+        if boundaries.was_resized() {
+            return kernel(self_, &boundaries.snapshot(), out_int32, right);
+        }
+        native::index::searchsorted::bucketize_scalar(self_, boundaries, out_int32, right)
+    },
 }

@@ -2,709 +2,208 @@
 
 //! The operators whose kernels are in `native::softmax`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::ScalarType;
 
-/// A kernel of `softmax.int`.
-pub type SoftmaxIntFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `softmax.int`.
-pub static SOFTMAX_INT: Operator<SoftmaxIntFn> = Operator::new(
-    "softmax.int",
-    "softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, softmax_int_composite as SoftmaxIntFn),
-        observed!(SOFTMAX_INT: SoftmaxIntFn, [self_], self_, dim, dtype),
-        boxing!(SOFTMAX_INT: SoftmaxIntFn, self_, dim, dtype),
-    ],
-    softmax_int_boxed,
-);
-
-/// `exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`.
-///
-/// `softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn softmax_int(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let (keys, kernel) = SOFTMAX_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim, dtype)
+operator! {
+    /// `exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`.
+    SOFTMAX_INT: "softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax_int(self_: &Tensor,
+        dim: i64, dtype: Option<ScalarType>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::reduce::softmax::softmax(self_, dim, dtype),
 }
 
-fn softmax_int_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    native::reduce::softmax::softmax(self_, dim, dtype)
+operator! {
+    /// `exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`.
+    SOFTMAX_INT_OUT: "softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)",
+        softmax_int_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::softmax::softmax(self_, dim, dtype)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn softmax_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("softmax.int", given, 3)?;
-    softmax_int(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `exp(self) / sum(exp(self))` along a dimension, without overflow, of a floating point tensor.
+    _SOFTMAX: "_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", _softmax(self_: &Tensor, dim: i64,
+        half_to_float: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, half_to_float);
+        }
+        let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
+        let out = spec.allocate("_softmax")?;
+        native::reduce::softmax::softmax_kernel(self_, dim, half_to_float, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
+        spec.allocate("_softmax")
+    },
 }
 
-/// A kernel of `softmax.int_out`.
-pub type SoftmaxIntOutFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `softmax.int_out`.
-pub static SOFTMAX_INT_OUT: Operator<SoftmaxIntOutFn> = Operator::new(
-    "softmax.int_out",
-    "softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, softmax_int_out_composite as SoftmaxIntOutFn),
-        observed!(SOFTMAX_INT_OUT: SoftmaxIntOutFn, [self_, out], self_, dim, dtype, out),
-        boxing!(SOFTMAX_INT_OUT: SoftmaxIntOutFn, self_, dim, dtype, out),
-    ],
-    softmax_int_out_boxed,
-);
-
-/// `exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`.
-///
-/// `softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn softmax_int_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SOFTMAX_INT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, dtype, out)
+operator! {
+    /// `exp(self) / sum(exp(self))` along a dimension, without overflow, of a floating point tensor.
+    _SOFTMAX_OUT: "_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> Tensor(a!)",
+        _softmax_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, half_to_float, out);
+        }
+        let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
+        let target = spec.for_out("_softmax.out", out, &[self_])?;
+        native::reduce::softmax::softmax_kernel(self_, dim, half_to_float, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("_softmax.out", &[self_, out])?;
+        let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
+        let target = spec.for_out("_softmax.out", out, &[self_])?;
+        target.finish(out)
+    },
 }
 
-fn softmax_int_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::softmax::softmax(self_, dim, dtype)?;
-    copy_to_out(&result, out)
+operator! {
+    /// `output * (grad_output - sum(grad_output * output))` along a dimension, the gradient of `softmax`.
+    _SOFTMAX_BACKWARD_DATA: "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+        _softmax_backward_data(grad_output: &Tensor, output: &Tensor, dim: i64, input_dtype: ScalarType) -> Tensor,
+        by [grad_output, output];
+    Cpu => {
+        if grad_output.was_resized() || output.was_resized() {
+            return kernel(&grad_output.snapshot(), &output.snapshot(), dim, input_dtype);
+        }
+        let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+        let out = spec.allocate("_softmax_backward_data")?;
+        native::reduce::softmax::softmax_backward(grad_output, output, dim, input_dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("_softmax_backward_data", &[grad_output, output])?;
+        let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+        spec.allocate("_softmax_backward_data")
+    },
 }
 
-fn softmax_int_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("softmax.int_out", given, 4)?;
-    softmax_int_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `output * (grad_output - sum(grad_output * output))` along a dimension, the gradient of `softmax`.
+    _SOFTMAX_BACKWARD_DATA_OUT: "_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) out) -> Tensor(a!)",
+        _softmax_backward_data_out(grad_output: &Tensor, output: &Tensor, dim: i64, input_dtype: ScalarType,
+        out: &Tensor) -> (), by [grad_output, output, out];
+    Cpu => {
+        if grad_output.was_resized() || output.was_resized() {
+            return kernel(&grad_output.snapshot(), &output.snapshot(), dim, input_dtype, out);
+        }
+        let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+        let target = spec.for_out("_softmax_backward_data.out", out, &[grad_output, output])?;
+        native::reduce::softmax::softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("_softmax_backward_data.out", &[grad_output, output, out])?;
+        let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+        let target = spec.for_out("_softmax_backward_data.out", out, &[grad_output, output])?;
+        target.finish(out)
+    },
 }
 
-/// A kernel of `_softmax`.
-pub type _SoftmaxFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
-
-/// The operator `_softmax`.
-pub static _SOFTMAX: Operator<_SoftmaxFn> = Operator::new(
-    "_softmax",
-    "_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _softmax_cpu as _SoftmaxFn),
-        Kernel::new(DispatchKey::Meta, _softmax_meta as _SoftmaxFn),
-        observed!(_SOFTMAX: _SoftmaxFn, [self_], self_, dim, half_to_float),
-        boxing!(_SOFTMAX: _SoftmaxFn, self_, dim, half_to_float),
-    ],
-    _softmax_boxed,
-);
-
-/// `exp(self) / sum(exp(self))` along a dimension, without overflow, of a floating point tensor.
-///
-/// `_softmax(Tensor self, int dim, bool half_to_float) -> Tensor`
-#[inline]
-pub fn _softmax(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let (keys, kernel) = _SOFTMAX.select(self_.key_set())?;
-    kernel(keys, self_, dim, half_to_float)
+operator! {
+    /// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`.
+    LOG_SOFTMAX_INT: "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+        log_softmax_int(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::reduce::softmax::log_softmax(self_, dim, dtype),
 }
 
-fn _softmax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return _softmax_cpu(_keys, &self_.snapshot(), dim, half_to_float);
-    }
-    let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
-    let out = spec.allocate("_softmax")?;
-    native::reduce::softmax::softmax_kernel(self_, dim, half_to_float, &out)?;
-    Ok(out)
+operator! {
+    /// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`.
+    LOG_SOFTMAX_INT_OUT: "log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)",
+        log_softmax_int_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::softmax::log_softmax(self_, dim, dtype)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn _softmax_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
-    spec.allocate("_softmax")
+operator! {
+    /// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of a floating point tensor.
+    _LOG_SOFTMAX: "_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", _log_softmax(self_: &Tensor,
+        dim: i64, half_to_float: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, half_to_float);
+        }
+        let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
+        let out = spec.allocate("_log_softmax")?;
+        native::reduce::softmax::log_softmax_kernel(self_, dim, half_to_float, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
+        spec.allocate("_log_softmax")
+    },
 }
 
-fn _softmax_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_softmax", given, 3)?;
-    _softmax(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
+operator! {
+    /// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of a floating point tensor.
+    _LOG_SOFTMAX_OUT: "_log_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> Tensor(a!)",
+        _log_softmax_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, half_to_float, out);
+        }
+        let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
+        let target = spec.for_out("_log_softmax.out", out, &[self_])?;
+        native::reduce::softmax::log_softmax_kernel(self_, dim, half_to_float, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("_log_softmax.out", &[self_, out])?;
+        let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
+        let target = spec.for_out("_log_softmax.out", out, &[self_])?;
+        target.finish(out)
+    },
 }
 
-/// A kernel of `_softmax.out`.
-pub type _SoftmaxOutFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor) -> Result<()>;
-
-/// The operator `_softmax.out`.
-pub static _SOFTMAX_OUT: Operator<_SoftmaxOutFn> = Operator::new(
-    "_softmax.out",
-    "_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _softmax_out_cpu as _SoftmaxOutFn),
-        Kernel::new(DispatchKey::Meta, _softmax_out_meta as _SoftmaxOutFn),
-        observed!(_SOFTMAX_OUT: _SoftmaxOutFn, [self_, out], self_, dim, half_to_float, out),
-        boxing!(_SOFTMAX_OUT: _SoftmaxOutFn, self_, dim, half_to_float, out),
-    ],
-    _softmax_out_boxed,
-);
-
-/// `exp(self) / sum(exp(self))` along a dimension, without overflow, of a floating point tensor.
-///
-/// `_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _softmax_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = _SOFTMAX_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, half_to_float, out)
+operator! {
+    /// `grad_output - exp(output) * sum(grad_output)` along a dimension, the gradient of `log_softmax`.
+    _LOG_SOFTMAX_BACKWARD_DATA: "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+        _log_softmax_backward_data(grad_output: &Tensor, output: &Tensor, dim: i64,
+        input_dtype: ScalarType) -> Tensor, by [grad_output, output];
+    Cpu => {
+        if grad_output.was_resized() || output.was_resized() {
+            return kernel(&grad_output.snapshot(), &output.snapshot(), dim, input_dtype);
+        }
+        let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+        let out = spec.allocate("_log_softmax_backward_data")?;
+        native::reduce::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("_log_softmax_backward_data", &[grad_output, output])?;
+        let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+        spec.allocate("_log_softmax_backward_data")
+    },
 }
 
-fn _softmax_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    half_to_float: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return _softmax_out_cpu(_keys, &self_.snapshot(), dim, half_to_float, out);
-    }
-    let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
-    let target = spec.for_out("_softmax.out", out, &[self_])?;
-    native::reduce::softmax::softmax_kernel(self_, dim, half_to_float, target.tensor())?;
-    target.finish(out)
-}
-
-fn _softmax_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    half_to_float: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("_softmax.out", &[self_, out])?;
-    let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
-    let target = spec.for_out("_softmax.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn _softmax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_softmax.out", given, 4)?;
-    _softmax_out(arguments.tensor()?, arguments.int()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_softmax_backward_data`.
-pub type _SoftmaxBackwardDataFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, ScalarType) -> Result<Tensor>;
-
-/// The operator `_softmax_backward_data`.
-pub static _SOFTMAX_BACKWARD_DATA: Operator<_SoftmaxBackwardDataFn> = Operator::new(
-    "_softmax_backward_data",
-    "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _softmax_backward_data_cpu as _SoftmaxBackwardDataFn),
-        Kernel::new(DispatchKey::Meta, _softmax_backward_data_meta as _SoftmaxBackwardDataFn),
-        observed!(_SOFTMAX_BACKWARD_DATA: _SoftmaxBackwardDataFn, [grad_output, output], grad_output, output, dim, input_dtype),
-        boxing!(_SOFTMAX_BACKWARD_DATA: _SoftmaxBackwardDataFn, grad_output, output, dim, input_dtype),
-    ],
-    _softmax_backward_data_boxed,
-);
-
-/// `output * (grad_output - sum(grad_output * output))` along a dimension, the gradient of `softmax`.
-///
-/// `_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor`
-#[inline]
-pub fn _softmax_backward_data(
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    let (keys, kernel) = _SOFTMAX_BACKWARD_DATA.select(grad_output.key_set() | output.key_set())?;
-    kernel(keys, grad_output, output, dim, input_dtype)
-}
-
-fn _softmax_backward_data_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || output.was_resized() {
-        return _softmax_backward_data_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &output.snapshot(),
-            dim,
-            input_dtype,
-        );
-    }
-    let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
-    let out = spec.allocate("_softmax_backward_data")?;
-    native::reduce::softmax::softmax_backward(grad_output, output, dim, input_dtype, &out)?;
-    Ok(out)
-}
-
-fn _softmax_backward_data_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    ensure_same_device("_softmax_backward_data", &[grad_output, output])?;
-    let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
-    spec.allocate("_softmax_backward_data")
-}
-
-fn _softmax_backward_data_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_softmax_backward_data", given, 4)?;
-    _softmax_backward_data(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_softmax_backward_data.out`.
-pub type _SoftmaxBackwardDataOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, i64, ScalarType, &Tensor) -> Result<()>;
-
-/// The operator `_softmax_backward_data.out`.
-pub static _SOFTMAX_BACKWARD_DATA_OUT: Operator<_SoftmaxBackwardDataOutFn> = Operator::new(
-    "_softmax_backward_data.out",
-    "_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _softmax_backward_data_out_cpu as _SoftmaxBackwardDataOutFn),
-        Kernel::new(DispatchKey::Meta, _softmax_backward_data_out_meta as _SoftmaxBackwardDataOutFn),
-        observed!(_SOFTMAX_BACKWARD_DATA_OUT: _SoftmaxBackwardDataOutFn, [grad_output, output, out], grad_output, output, dim, input_dtype, out),
-        boxing!(_SOFTMAX_BACKWARD_DATA_OUT: _SoftmaxBackwardDataOutFn, grad_output, output, dim, input_dtype, out),
-    ],
-    _softmax_backward_data_out_boxed,
-);
-
-/// `output * (grad_output - sum(grad_output * output))` along a dimension, the gradient of `softmax`.
-///
-/// `_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _softmax_backward_data_out(
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        _SOFTMAX_BACKWARD_DATA_OUT.select(grad_output.key_set() | output.key_set() | out.key_set())?;
-    kernel(keys, grad_output, output, dim, input_dtype, out)
-}
-
-fn _softmax_backward_data_out_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || output.was_resized() {
-        return _softmax_backward_data_out_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &output.snapshot(),
-            dim,
-            input_dtype,
-            out,
-        );
-    }
-    let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
-    let target = spec.for_out("_softmax_backward_data.out", out, &[grad_output, output])?;
-    native::reduce::softmax::softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn _softmax_backward_data_out_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("_softmax_backward_data.out", &[grad_output, output, out])?;
-    let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
-    let target = spec.for_out("_softmax_backward_data.out", out, &[grad_output, output])?;
-    target.finish(out)
-}
-
-fn _softmax_backward_data_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_softmax_backward_data.out", given, 5)?;
-    _softmax_backward_data_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `log_softmax.int`.
-pub type LogSoftmaxIntFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `log_softmax.int`.
-pub static LOG_SOFTMAX_INT: Operator<LogSoftmaxIntFn> = Operator::new(
-    "log_softmax.int",
-    "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, log_softmax_int_composite as LogSoftmaxIntFn),
-        observed!(LOG_SOFTMAX_INT: LogSoftmaxIntFn, [self_], self_, dim, dtype),
-        boxing!(LOG_SOFTMAX_INT: LogSoftmaxIntFn, self_, dim, dtype),
-    ],
-    log_softmax_int_boxed,
-);
-
-/// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`.
-///
-/// `log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn log_softmax_int(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let (keys, kernel) = LOG_SOFTMAX_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim, dtype)
-}
-
-fn log_softmax_int_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    native::reduce::softmax::log_softmax(self_, dim, dtype)
-}
-
-fn log_softmax_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log_softmax.int", given, 3)?;
-    log_softmax_int(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `log_softmax.int_out`.
-pub type LogSoftmaxIntOutFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `log_softmax.int_out`.
-pub static LOG_SOFTMAX_INT_OUT: Operator<LogSoftmaxIntOutFn> = Operator::new(
-    "log_softmax.int_out",
-    "log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            log_softmax_int_out_composite as LogSoftmaxIntOutFn,
-        ),
-        observed!(LOG_SOFTMAX_INT_OUT: LogSoftmaxIntOutFn, [self_, out], self_, dim, dtype, out),
-        boxing!(LOG_SOFTMAX_INT_OUT: LogSoftmaxIntOutFn, self_, dim, dtype, out),
-    ],
-    log_softmax_int_out_boxed,
-);
-
-/// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`.
-///
-/// `log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn log_softmax_int_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG_SOFTMAX_INT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, dtype, out)
-}
-
-fn log_softmax_int_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::softmax::log_softmax(self_, dim, dtype)?;
-    copy_to_out(&result, out)
-}
-
-fn log_softmax_int_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log_softmax.int_out", given, 4)?;
-    log_softmax_int_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_log_softmax`.
-pub type _LogSoftmaxFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
-
-/// The operator `_log_softmax`.
-pub static _LOG_SOFTMAX: Operator<_LogSoftmaxFn> = Operator::new(
-    "_log_softmax",
-    "_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _log_softmax_cpu as _LogSoftmaxFn),
-        Kernel::new(DispatchKey::Meta, _log_softmax_meta as _LogSoftmaxFn),
-        observed!(_LOG_SOFTMAX: _LogSoftmaxFn, [self_], self_, dim, half_to_float),
-        boxing!(_LOG_SOFTMAX: _LogSoftmaxFn, self_, dim, half_to_float),
-    ],
-    _log_softmax_boxed,
-);
-
-/// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of a floating point tensor.
-///
-/// `_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor`
-#[inline]
-pub fn _log_softmax(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let (keys, kernel) = _LOG_SOFTMAX.select(self_.key_set())?;
-    kernel(keys, self_, dim, half_to_float)
-}
-
-fn _log_softmax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return _log_softmax_cpu(_keys, &self_.snapshot(), dim, half_to_float);
-    }
-    let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
-    let out = spec.allocate("_log_softmax")?;
-    native::reduce::softmax::log_softmax_kernel(self_, dim, half_to_float, &out)?;
-    Ok(out)
-}
-
-fn _log_softmax_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
-    spec.allocate("_log_softmax")
-}
-
-fn _log_softmax_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_log_softmax", given, 3)?;
-    _log_softmax(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `_log_softmax.out`.
-pub type _LogSoftmaxOutFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor) -> Result<()>;
-
-/// The operator `_log_softmax.out`.
-pub static _LOG_SOFTMAX_OUT: Operator<_LogSoftmaxOutFn> = Operator::new(
-    "_log_softmax.out",
-    "_log_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _log_softmax_out_cpu as _LogSoftmaxOutFn),
-        Kernel::new(DispatchKey::Meta, _log_softmax_out_meta as _LogSoftmaxOutFn),
-        observed!(_LOG_SOFTMAX_OUT: _LogSoftmaxOutFn, [self_, out], self_, dim, half_to_float, out),
-        boxing!(_LOG_SOFTMAX_OUT: _LogSoftmaxOutFn, self_, dim, half_to_float, out),
-    ],
-    _log_softmax_out_boxed,
-);
-
-/// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of a floating point tensor.
-///
-/// `_log_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _log_softmax_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = _LOG_SOFTMAX_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, half_to_float, out)
-}
-
-fn _log_softmax_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    half_to_float: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return _log_softmax_out_cpu(_keys, &self_.snapshot(), dim, half_to_float, out);
-    }
-    let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
-    let target = spec.for_out("_log_softmax.out", out, &[self_])?;
-    native::reduce::softmax::log_softmax_kernel(self_, dim, half_to_float, target.tensor())?;
-    target.finish(out)
-}
-
-fn _log_softmax_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    half_to_float: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("_log_softmax.out", &[self_, out])?;
-    let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
-    let target = spec.for_out("_log_softmax.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn _log_softmax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_log_softmax.out", given, 4)?;
-    _log_softmax_out(arguments.tensor()?, arguments.int()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_log_softmax_backward_data`.
-pub type _LogSoftmaxBackwardDataFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, ScalarType) -> Result<Tensor>;
-
-/// The operator `_log_softmax_backward_data`.
-pub static _LOG_SOFTMAX_BACKWARD_DATA: Operator<_LogSoftmaxBackwardDataFn> = Operator::new(
-    "_log_softmax_backward_data",
-    "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, _log_softmax_backward_data_cpu as _LogSoftmaxBackwardDataFn),
-        Kernel::new(DispatchKey::Meta, _log_softmax_backward_data_meta as _LogSoftmaxBackwardDataFn),
-        observed!(_LOG_SOFTMAX_BACKWARD_DATA: _LogSoftmaxBackwardDataFn, [grad_output, output], grad_output, output, dim, input_dtype),
-        boxing!(_LOG_SOFTMAX_BACKWARD_DATA: _LogSoftmaxBackwardDataFn, grad_output, output, dim, input_dtype),
-    ],
-    _log_softmax_backward_data_boxed,
-);
-
-/// `grad_output - exp(output) * sum(grad_output)` along a dimension, the gradient of `log_softmax`.
-///
-/// `_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor`
-#[inline]
-pub fn _log_softmax_backward_data(
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    let (keys, kernel) = _LOG_SOFTMAX_BACKWARD_DATA.select(grad_output.key_set() | output.key_set())?;
-    kernel(keys, grad_output, output, dim, input_dtype)
-}
-
-fn _log_softmax_backward_data_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    if grad_output.was_resized() || output.was_resized() {
-        return _log_softmax_backward_data_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &output.snapshot(),
-            dim,
-            input_dtype,
-        );
-    }
-    let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
-    let out = spec.allocate("_log_softmax_backward_data")?;
-    native::reduce::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, &out)?;
-    Ok(out)
-}
-
-fn _log_softmax_backward_data_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    ensure_same_device("_log_softmax_backward_data", &[grad_output, output])?;
-    let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
-    spec.allocate("_log_softmax_backward_data")
-}
-
-fn _log_softmax_backward_data_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_log_softmax_backward_data", given, 4)?;
-    _log_softmax_backward_data(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_log_softmax_backward_data.out`.
-pub type _LogSoftmaxBackwardDataOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, i64, ScalarType, &Tensor) -> Result<()>;
-
-/// The operator `_log_softmax_backward_data.out`.
-pub static _LOG_SOFTMAX_BACKWARD_DATA_OUT: Operator<_LogSoftmaxBackwardDataOutFn> = Operator::new(
-    "_log_softmax_backward_data.out",
-    "_log_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _log_softmax_backward_data_out_cpu as _LogSoftmaxBackwardDataOutFn),
-        Kernel::new(DispatchKey::Meta, _log_softmax_backward_data_out_meta as _LogSoftmaxBackwardDataOutFn),
-        observed!(_LOG_SOFTMAX_BACKWARD_DATA_OUT: _LogSoftmaxBackwardDataOutFn, [grad_output, output, out], grad_output, output, dim, input_dtype, out),
-        boxing!(_LOG_SOFTMAX_BACKWARD_DATA_OUT: _LogSoftmaxBackwardDataOutFn, grad_output, output, dim, input_dtype, out),
-    ],
-    _log_softmax_backward_data_out_boxed,
-);
-
-/// `grad_output - exp(output) * sum(grad_output)` along a dimension, the gradient of `log_softmax`.
-///
-/// `_log_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _log_softmax_backward_data_out(
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        _LOG_SOFTMAX_BACKWARD_DATA_OUT.select(grad_output.key_set() | output.key_set() | out.key_set())?;
-    kernel(keys, grad_output, output, dim, input_dtype, out)
-}
-
-fn _log_softmax_backward_data_out_cpu(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    if grad_output.was_resized() || output.was_resized() {
-        return _log_softmax_backward_data_out_cpu(
-            _keys,
-            &grad_output.snapshot(),
-            &output.snapshot(),
-            dim,
-            input_dtype,
-            out,
-        );
-    }
-    let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
-    let target = spec.for_out("_log_softmax_backward_data.out", out, &[grad_output, output])?;
-    native::reduce::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn _log_softmax_backward_data_out_meta(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("_log_softmax_backward_data.out", &[grad_output, output, out])?;
-    let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
-    let target = spec.for_out("_log_softmax_backward_data.out", out, &[grad_output, output])?;
-    target.finish(out)
-}
-
-fn _log_softmax_backward_data_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_log_softmax_backward_data.out", given, 5)?;
-    _log_softmax_backward_data_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `grad_output - exp(output) * sum(grad_output)` along a dimension, the gradient of `log_softmax`.
+    _LOG_SOFTMAX_BACKWARD_DATA_OUT: "_log_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) out) -> Tensor(a!)",
+        _log_softmax_backward_data_out(grad_output: &Tensor, output: &Tensor, dim: i64, input_dtype: ScalarType,
+        out: &Tensor) -> (), by [grad_output, output, out];
+    Cpu => {
+        if grad_output.was_resized() || output.was_resized() {
+            return kernel(&grad_output.snapshot(), &output.snapshot(), dim, input_dtype, out);
+        }
+        let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+        let target = spec.for_out("_log_softmax_backward_data.out", out, &[grad_output, output])?;
+        native::reduce::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("_log_softmax_backward_data.out", &[grad_output, output, out])?;
+        let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+        let target = spec.for_out("_log_softmax_backward_data.out", out, &[grad_output, output])?;
+        target.finish(out)
+    },
 }

@@ -2,601 +2,179 @@
 
 //! The operators whose kernels are in `native::sort`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `sort`.
-pub type SortFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `sort`.
-pub static SORT: Operator<SortFn> = Operator::new(
-    "sort",
-    "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sort_kernel as SortFn),
-        Kernel::new(DispatchKey::Meta, sort_kernel as SortFn),
-        observed!(SORT: SortFn, [self_], self_, dim, descending),
-        boxing!(SORT: SortFn, self_, dim, descending),
-    ],
-    sort_boxed,
-);
-
-/// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
-///
-/// `sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = SORT.select(self_.key_set())?;
-    kernel(keys, self_, dim, descending)
+operator! {
+    /// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
+    SORT: "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+        sort(self_: &Tensor, dim: i64, descending: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, descending);
+        }
+        native::index::sort::sort_default(self_, dim, descending)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, descending);
+        }
+        native::index::sort::sort_default(self_, dim, descending)
+    },
 }
 
-fn sort_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    descending: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return sort_kernel(_keys, &self_.snapshot(), dim, descending);
-    }
-    native::index::sort::sort_default(self_, dim, descending)
+operator! {
+    /// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
+    SORT_VALUES: "sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        sort_values(self_: &Tensor, dim: i64, descending: bool, values: &Tensor, indices: &Tensor) -> (), by [self_,
+        values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, descending, values, indices);
+        }
+        let (result0, result1) = native::index::sort::sort_default(self_, dim, descending)?;
+        copy_all_to_out(&[(&result0, values), (&result1, indices)])
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, descending, values, indices);
+        }
+        let (result0, result1) = native::index::sort::sort_default(self_, dim, descending)?;
+        copy_all_to_out(&[(&result0, values), (&result1, indices)])
+    },
 }
 
-fn sort_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sort", given, 3)?;
-    sort(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
+operator! {
+    /// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
+    SORT_STABLE: "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+        sort_stable(self_: &Tensor, stable: Option<bool>, dim: i64, descending: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), stable, dim, descending);
+        }
+        let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
+        let out0 = spec0.allocate("sort.stable")?;
+        let out1 = spec1.allocate("sort.stable")?;
+        native::index::sort::sort(self_, stable, dim, descending, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
+        Ok((spec0.allocate("sort.stable")?, spec1.allocate("sort.stable")?))
+    },
 }
 
-/// A kernel of `sort.values`.
-pub type SortValuesFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `sort.values`.
-pub static SORT_VALUES: Operator<SortValuesFn> = Operator::new(
-    "sort.values",
-    "sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sort_values_kernel as SortValuesFn),
-        Kernel::new(DispatchKey::Meta, sort_values_kernel as SortValuesFn),
-        observed!(SORT_VALUES: SortValuesFn, [self_, values, indices], self_, dim, descending, values, indices),
-        boxing!(SORT_VALUES: SortValuesFn, self_, dim, descending, values, indices),
-    ],
-    sort_values_boxed,
-);
-
-/// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
-///
-/// `sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn sort_values(
-    self_: &Tensor,
-    dim: i64,
-    descending: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = SORT_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, dim, descending, values, indices)
+operator! {
+    /// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
+    SORT_VALUES_STABLE: "sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        sort_values_stable(self_: &Tensor, stable: Option<bool>, dim: i64, descending: bool, values: &Tensor,
+        indices: &Tensor) -> (), by [self_, values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), stable, dim, descending, values, indices);
+        }
+        let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
+        let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
+        let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
+        native::index::sort::sort(self_, stable, dim, descending, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("sort.values_stable", &[self_, values, indices])?;
+        let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
+        let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
+        let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
 }
 
-fn sort_values_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    descending: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return sort_values_kernel(_keys, &self_.snapshot(), dim, descending, values, indices);
-    }
-    let (result0, result1) = native::index::sort::sort_default(self_, dim, descending)?;
-    copy_all_to_out(&[(&result0, values), (&result1, indices)])
+operator! {
+    /// The indices that sort the elements along `dim`.
+    ARGSORT: "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", argsort(self_: &Tensor, dim: i64,
+        descending: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::index::sort::argsort(self_, dim, descending),
 }
 
-fn sort_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sort.values", given, 5)?;
-    sort_values(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The indices that sort the elements along `dim`; equal elements keep their order.
+    ARGSORT_STABLE: "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
+        argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::index::sort::argsort_stable(self_, stable, dim, descending),
 }
 
-/// A kernel of `sort.stable`.
-pub type SortStableFn = fn(DispatchKeySet, &Tensor, Option<bool>, i64, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `sort.stable`.
-pub static SORT_STABLE: Operator<SortStableFn> = Operator::new(
-    "sort.stable",
-    "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sort_stable_cpu as SortStableFn),
-        Kernel::new(DispatchKey::Meta, sort_stable_meta as SortStableFn),
-        observed!(SORT_STABLE: SortStableFn, [self_], self_, stable, dim, descending),
-        boxing!(SORT_STABLE: SortStableFn, self_, stable, dim, descending),
-    ],
-    sort_stable_boxed,
-);
-
-/// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
-///
-/// `sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn sort_stable(
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = SORT_STABLE.select(self_.key_set())?;
-    kernel(keys, self_, stable, dim, descending)
+operator! {
+    /// The indices that sort the elements along `dim`; equal elements keep their order.
+    ARGSORT_STABLE_OUT: "argsort.stable_out(Tensor self, *, bool stable, int dim=-1, bool descending=False, Tensor(a!) out) -> Tensor(a!)",
+        argsort_stable_out(self_: &Tensor, stable: bool, dim: i64, descending: bool, out: &Tensor) -> (), by [self_,
+        out];
+    CompositeImplicitAutograd => {
+        let result = native::index::sort::argsort_stable(self_, stable, dim, descending)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn sort_stable_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return sort_stable_cpu(_keys, &self_.snapshot(), stable, dim, descending);
-    }
-    let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
-    let out0 = spec0.allocate("sort.stable")?;
-    let out1 = spec1.allocate("sort.stable")?;
-    native::index::sort::sort(self_, stable, dim, descending, &out0, &out1)?;
-    Ok((out0, out1))
+operator! {
+    /// The elements sorted along the first dimension.
+    MSORT: "msort(Tensor self) -> Tensor", msort(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::index::sort::msort(self_),
 }
 
-fn sort_stable_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
-    Ok((spec0.allocate("sort.stable")?, spec1.allocate("sort.stable")?))
+operator! {
+    /// The elements sorted along the first dimension.
+    MSORT_OUT: "msort.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", msort_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::index::sort::msort(self_)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn sort_stable_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sort.stable", given, 4)?;
-    sort_stable(arguments.tensor()?, arguments.optional_bool()?, arguments.int()?, arguments.bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first.
+    TOPK: "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+        topk(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), k, dim, largest, sorted);
+        }
+        let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
+        let out0 = spec0.allocate("topk")?;
+        let out1 = spec1.allocate("topk")?;
+        native::index::sort::topk(self_, k, dim, largest, sorted, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
+        Ok((spec0.allocate("topk")?, spec1.allocate("topk")?))
+    },
 }
 
-/// A kernel of `sort.values_stable`.
-pub type SortValuesStableFn =
-    fn(DispatchKeySet, &Tensor, Option<bool>, i64, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `sort.values_stable`.
-pub static SORT_VALUES_STABLE: Operator<SortValuesStableFn> = Operator::new(
-    "sort.values_stable",
-    "sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sort_values_stable_cpu as SortValuesStableFn),
-        Kernel::new(DispatchKey::Meta, sort_values_stable_meta as SortValuesStableFn),
-        observed!(SORT_VALUES_STABLE: SortValuesStableFn, [self_, values, indices], self_, stable, dim, descending, values, indices),
-        boxing!(SORT_VALUES_STABLE: SortValuesStableFn, self_, stable, dim, descending, values, indices),
-    ],
-    sort_values_stable_boxed,
-);
-
-/// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
-///
-/// `sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn sort_values_stable(
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = SORT_VALUES_STABLE.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, stable, dim, descending, values, indices)
-}
-
-fn sort_values_stable_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return sort_values_stable_cpu(_keys, &self_.snapshot(), stable, dim, descending, values, indices);
-    }
-    let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
-    let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
-    let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
-    native::index::sort::sort(self_, stable, dim, descending, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn sort_values_stable_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("sort.values_stable", &[self_, values, indices])?;
-    let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
-    let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
-    let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn sort_values_stable_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sort.values_stable", given, 6)?;
-    sort_values_stable(
-        arguments.tensor()?,
-        arguments.optional_bool()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `argsort`.
-pub type ArgsortFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
-
-/// The operator `argsort`.
-pub static ARGSORT: Operator<ArgsortFn> = Operator::new(
-    "argsort",
-    "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, argsort_composite as ArgsortFn),
-        observed!(ARGSORT: ArgsortFn, [self_], self_, dim, descending),
-        boxing!(ARGSORT: ArgsortFn, self_, dim, descending),
-    ],
-    argsort_boxed,
-);
-
-/// The indices that sort the elements along `dim`.
-///
-/// `argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor`
-#[inline]
-pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
-    let (keys, kernel) = ARGSORT.select(self_.key_set())?;
-    kernel(keys, self_, dim, descending)
-}
-
-fn argsort_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
-    native::index::sort::argsort(self_, dim, descending)
-}
-
-fn argsort_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("argsort", given, 3)?;
-    argsort(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `argsort.stable`.
-pub type ArgsortStableFn = fn(DispatchKeySet, &Tensor, bool, i64, bool) -> Result<Tensor>;
-
-/// The operator `argsort.stable`.
-pub static ARGSORT_STABLE: Operator<ArgsortStableFn> = Operator::new(
-    "argsort.stable",
-    "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, argsort_stable_composite as ArgsortStableFn),
-        observed!(ARGSORT_STABLE: ArgsortStableFn, [self_], self_, stable, dim, descending),
-        boxing!(ARGSORT_STABLE: ArgsortStableFn, self_, stable, dim, descending),
-    ],
-    argsort_stable_boxed,
-);
-
-/// The indices that sort the elements along `dim`; equal elements keep their order.
-///
-/// `argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor`
-#[inline]
-pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
-    let (keys, kernel) = ARGSORT_STABLE.select(self_.key_set())?;
-    kernel(keys, self_, stable, dim, descending)
-}
-
-fn argsort_stable_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    stable: bool,
-    dim: i64,
-    descending: bool,
-) -> Result<Tensor> {
-    native::index::sort::argsort_stable(self_, stable, dim, descending)
-}
-
-fn argsort_stable_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("argsort.stable", given, 4)?;
-    argsort_stable(arguments.tensor()?, arguments.bool()?, arguments.int()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `argsort.stable_out`.
-pub type ArgsortStableOutFn = fn(DispatchKeySet, &Tensor, bool, i64, bool, &Tensor) -> Result<()>;
-
-/// The operator `argsort.stable_out`.
-pub static ARGSORT_STABLE_OUT: Operator<ArgsortStableOutFn> = Operator::new(
-    "argsort.stable_out",
-    "argsort.stable_out(Tensor self, *, bool stable, int dim=-1, bool descending=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            argsort_stable_out_composite as ArgsortStableOutFn,
-        ),
-        observed!(ARGSORT_STABLE_OUT: ArgsortStableOutFn, [self_, out], self_, stable, dim, descending, out),
-        boxing!(ARGSORT_STABLE_OUT: ArgsortStableOutFn, self_, stable, dim, descending, out),
-    ],
-    argsort_stable_out_boxed,
-);
-
-/// The indices that sort the elements along `dim`; equal elements keep their order.
-///
-/// `argsort.stable_out(Tensor self, *, bool stable, int dim=-1, bool descending=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn argsort_stable_out(
-    self_: &Tensor,
-    stable: bool,
-    dim: i64,
-    descending: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = ARGSORT_STABLE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, stable, dim, descending, out)
-}
-
-fn argsort_stable_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    stable: bool,
-    dim: i64,
-    descending: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::index::sort::argsort_stable(self_, stable, dim, descending)?;
-    copy_to_out(&result, out)
-}
-
-fn argsort_stable_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("argsort.stable_out", given, 5)?;
-    argsort_stable_out(
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `msort`.
-pub type MsortFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `msort`.
-pub static MSORT: Operator<MsortFn> = Operator::new(
-    "msort",
-    "msort(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, msort_composite as MsortFn),
-        observed!(MSORT: MsortFn, [self_], self_),
-        boxing!(MSORT: MsortFn, self_),
-    ],
-    msort_boxed,
-);
-
-/// The elements sorted along the first dimension.
-///
-/// `msort(Tensor self) -> Tensor`
-#[inline]
-pub fn msort(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MSORT.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn msort_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::index::sort::msort(self_)
-}
-
-fn msort_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("msort", given, 1)?;
-    msort(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `msort.out`.
-pub type MsortOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `msort.out`.
-pub static MSORT_OUT: Operator<MsortOutFn> = Operator::new(
-    "msort.out",
-    "msort.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, msort_out_composite as MsortOutFn),
-        observed!(MSORT_OUT: MsortOutFn, [self_, out], self_, out),
-        boxing!(MSORT_OUT: MsortOutFn, self_, out),
-    ],
-    msort_out_boxed,
-);
-
-/// The elements sorted along the first dimension.
-///
-/// `msort.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn msort_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MSORT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn msort_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::index::sort::msort(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn msort_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("msort.out", given, 2)?;
-    msort_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `topk`.
-pub type TopkFn = fn(DispatchKeySet, &Tensor, i64, i64, bool, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `topk`.
-pub static TOPK: Operator<TopkFn> = Operator::new(
-    "topk",
-    "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, topk_cpu as TopkFn),
-        Kernel::new(DispatchKey::Meta, topk_meta as TopkFn),
-        observed!(TOPK: TopkFn, [self_], self_, k, dim, largest, sorted),
-        boxing!(TOPK: TopkFn, self_, k, dim, largest, sorted),
-    ],
-    topk_boxed,
-);
-
-/// The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first.
-///
-/// `topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn topk(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = TOPK.select(self_.key_set())?;
-    kernel(keys, self_, k, dim, largest, sorted)
-}
-
-fn topk_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return topk_cpu(_keys, &self_.snapshot(), k, dim, largest, sorted);
-    }
-    let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
-    let out0 = spec0.allocate("topk")?;
-    let out1 = spec1.allocate("topk")?;
-    native::index::sort::topk(self_, k, dim, largest, sorted, &out0, &out1)?;
-    Ok((out0, out1))
-}
-
-fn topk_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
-    Ok((spec0.allocate("topk")?, spec1.allocate("topk")?))
-}
-
-fn topk_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("topk", given, 5)?;
-    topk(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `topk.values`.
-pub type TopkValuesFn = fn(DispatchKeySet, &Tensor, i64, i64, bool, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `topk.values`.
-pub static TOPK_VALUES: Operator<TopkValuesFn> = Operator::new(
-    "topk.values",
-    "topk.values(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, topk_values_cpu as TopkValuesFn),
-        Kernel::new(DispatchKey::Meta, topk_values_meta as TopkValuesFn),
-        observed!(TOPK_VALUES: TopkValuesFn, [self_, values, indices], self_, k, dim, largest, sorted, values, indices),
-        boxing!(TOPK_VALUES: TopkValuesFn, self_, k, dim, largest, sorted, values, indices),
-    ],
-    topk_values_boxed,
-);
-
-/// The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first.
-///
-/// `topk.values(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn topk_values(
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = TOPK_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, k, dim, largest, sorted, values, indices)
-}
-
-fn topk_values_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return topk_values_cpu(_keys, &self_.snapshot(), k, dim, largest, sorted, values, indices);
-    }
-    let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
-    let target0 = spec0.for_out("topk.values", values, &[self_])?;
-    let target1 = spec1.for_out("topk.values", indices, &[self_])?;
-    native::index::sort::topk(self_, k, dim, largest, sorted, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn topk_values_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("topk.values", &[self_, values, indices])?;
-    let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
-    let target0 = spec0.for_out("topk.values", values, &[self_])?;
-    let target1 = spec1.for_out("topk.values", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn topk_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("topk.values", given, 7)?;
-    topk_values(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first.
+    TOPK_VALUES: "topk.values(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        topk_values(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool, values: &Tensor,
+        indices: &Tensor) -> (), by [self_, values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), k, dim, largest, sorted, values, indices);
+        }
+        let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
+        let target0 = spec0.for_out("topk.values", values, &[self_])?;
+        let target1 = spec1.for_out("topk.values", indices, &[self_])?;
+        native::index::sort::topk(self_, k, dim, largest, sorted, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("topk.values", &[self_, values, indices])?;
+        let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
+        let target0 = spec0.for_out("topk.values", values, &[self_])?;
+        let target1 = spec1.for_out("topk.values", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
 }

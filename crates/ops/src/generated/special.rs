@@ -2,2421 +2,661 @@
 
 //! The operators whose kernels are in `native::special`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `positive`.
-pub type PositiveFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `positive`.
-pub static POSITIVE: Operator<PositiveFn> = Operator::new(
-    "positive",
-    "positive(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, positive_composite as PositiveFn),
-        observed!(POSITIVE: PositiveFn, [self_], self_),
-        boxing!(POSITIVE: PositiveFn, self_),
-    ],
-    positive_boxed,
-);
-
-/// `self` itself; not defined for bool.
-///
-/// `positive(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn positive(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = POSITIVE.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn positive_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::pointwise::special::positive(self_)
-}
-
-fn positive_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("positive", given, 1)?;
-    positive(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sinc`.
-pub type SincFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `sinc`.
-pub static SINC: Operator<SincFn> = Operator::new(
-    "sinc",
-    "sinc(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sinc_cpu as SincFn),
-        Kernel::new(DispatchKey::Meta, sinc_meta as SincFn),
-        observed!(SINC: SincFn, [self_], self_),
-        boxing!(SINC: SincFn, self_),
-    ],
-    sinc_boxed,
-);
-
-/// `sin(pi * self) / (pi * self)`, but 1 at 0.
-///
-/// `sinc(Tensor self) -> Tensor`
-#[inline]
-pub fn sinc(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SINC.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sinc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sinc");
-    native::pointwise::special::sinc_meta(&mut iter, self_)?;
-    native::pointwise::special::sinc(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sinc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sinc");
-    native::pointwise::special::sinc_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sinc_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sinc", given, 1)?;
-    sinc(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sinc_`.
-pub type SincInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `sinc_`.
-pub static SINC_: Operator<SincInPlaceFn> = Operator::new(
-    "sinc_",
-    "sinc_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sinc__cpu as SincInPlaceFn),
-        Kernel::new(DispatchKey::Meta, sinc__meta as SincInPlaceFn),
-        observed!(SINC_: SincInPlaceFn, [self_], self_),
-        boxing!(SINC_: SincInPlaceFn, self_),
-    ],
-    sinc__boxed,
-);
-
-/// `sin(pi * self) / (pi * self)`, but 1 at 0.
-///
-/// `sinc_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn sinc_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SINC_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sinc__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sinc_", self_);
-    native::pointwise::special::sinc_meta(&mut iter, self_)?;
-    native::pointwise::special::sinc(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sinc__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sinc_", self_);
-    native::pointwise::special::sinc_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sinc__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sinc_", given, 1)?;
-    sinc_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sinc.out`.
-pub type SincOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `sinc.out`.
-pub static SINC_OUT: Operator<SincOutFn> = Operator::new(
-    "sinc.out",
-    "sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sinc_out_cpu as SincOutFn),
-        Kernel::new(DispatchKey::Meta, sinc_out_meta as SincOutFn),
-        observed!(SINC_OUT: SincOutFn, [self_, out], self_, out),
-        boxing!(SINC_OUT: SincOutFn, self_, out),
-    ],
-    sinc_out_boxed,
-);
-
-/// `sin(pi * self) / (pi * self)`, but 1 at 0.
-///
-/// `sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sinc_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SINC_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn sinc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sinc.out", out);
-    native::pointwise::special::sinc_meta(&mut iter, self_)?;
-    native::pointwise::special::sinc(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sinc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sinc.out", out);
-    native::pointwise::special::sinc_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sinc_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sinc.out", given, 2)?;
-    sinc_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logit`.
-pub type LogitFn = fn(DispatchKeySet, &Tensor, Option<f64>) -> Result<Tensor>;
-
-/// The operator `logit`.
-pub static LOGIT: Operator<LogitFn> = Operator::new(
-    "logit",
-    "logit(Tensor self, float? eps=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, logit_cpu as LogitFn),
-        Kernel::new(DispatchKey::Meta, logit_meta as LogitFn),
-        observed!(LOGIT: LogitFn, [self_], self_, eps),
-        boxing!(LOGIT: LogitFn, self_, eps),
-    ],
-    logit_boxed,
-);
-
-/// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
-///
-/// `logit(Tensor self, float? eps=None) -> Tensor`
-#[inline]
-pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    let (keys, kernel) = LOGIT.select(self_.key_set())?;
-    kernel(keys, self_, eps)
-}
-
-fn logit_cpu(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logit");
-    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
-    native::pointwise::special::logit(&mut iter, self_, eps)?;
-    iter.take_result()
-}
-
-fn logit_meta(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logit");
-    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
-    iter.take_result()
-}
-
-fn logit_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logit", given, 2)?;
-    logit(arguments.tensor()?, arguments.optional_float()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logit_`.
-pub type LogitInPlaceFn = fn(DispatchKeySet, &Tensor, Option<f64>) -> Result<()>;
-
-/// The operator `logit_`.
-pub static LOGIT_: Operator<LogitInPlaceFn> = Operator::new(
-    "logit_",
-    "logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logit__cpu as LogitInPlaceFn),
-        Kernel::new(DispatchKey::Meta, logit__meta as LogitInPlaceFn),
-        observed!(LOGIT_: LogitInPlaceFn, [self_], self_, eps),
-        boxing!(LOGIT_: LogitInPlaceFn, self_, eps),
-    ],
-    logit__boxed,
-);
-
-/// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
-///
-/// `logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)`
-#[inline]
-pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    let (keys, kernel) = LOGIT_.select(self_.key_set())?;
-    kernel(keys, self_, eps)
-}
-
-fn logit__cpu(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logit_", self_);
-    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
-    native::pointwise::special::logit(&mut iter, self_, eps)?;
-    iter.finish()
-}
-
-fn logit__meta(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    let mut iter = TensorIterator::in_place("logit_", self_);
-    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
-    iter.finish()
-}
-
-fn logit__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logit_", given, 2)?;
-    logit_(arguments.tensor()?, arguments.optional_float()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logit.out`.
-pub type LogitOutFn = fn(DispatchKeySet, &Tensor, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `logit.out`.
-pub static LOGIT_OUT: Operator<LogitOutFn> = Operator::new(
-    "logit.out",
-    "logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logit_out_cpu as LogitOutFn),
-        Kernel::new(DispatchKey::Meta, logit_out_meta as LogitOutFn),
-        observed!(LOGIT_OUT: LogitOutFn, [self_, out], self_, eps, out),
-        boxing!(LOGIT_OUT: LogitOutFn, self_, eps, out),
-    ],
-    logit_out_boxed,
-);
-
-/// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
-///
-/// `logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGIT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, eps, out)
-}
-
-fn logit_out_cpu(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logit.out", out);
-    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
-    native::pointwise::special::logit(&mut iter, self_, eps)?;
-    iter.finish_out()
-}
-
-fn logit_out_meta(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logit.out", out);
-    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
-    iter.finish_out()
-}
-
-fn logit_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logit.out", given, 3)?;
-    logit_out(arguments.tensor()?, arguments.optional_float()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `xlogy.Tensor`.
-pub type XlogyTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `xlogy.Tensor`.
-pub static XLOGY_TENSOR: Operator<XlogyTensorFn> = Operator::new(
-    "xlogy.Tensor",
-    "xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, xlogy_tensor_cpu as XlogyTensorFn),
-        Kernel::new(DispatchKey::Meta, xlogy_tensor_meta as XlogyTensorFn),
-        observed!(XLOGY_TENSOR: XlogyTensorFn, [self_, other], self_, other),
-        boxing!(XLOGY_TENSOR: XlogyTensorFn, self_, other),
-    ],
-    xlogy_tensor_boxed,
-);
-
-/// `self * log(other)`, but 0 where `self` is 0.
-///
-/// `xlogy.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn xlogy_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = XLOGY_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn xlogy_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("xlogy.Tensor");
-    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
-    native::pointwise::special::xlogy(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn xlogy_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("xlogy.Tensor");
-    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn xlogy_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("xlogy.Tensor", given, 2)?;
-    xlogy_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `xlogy_.Tensor`.
-pub type XlogyInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `xlogy_.Tensor`.
-pub static XLOGY__TENSOR: Operator<XlogyInPlaceTensorFn> = Operator::new(
-    "xlogy_.Tensor",
-    "xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, xlogy__tensor_cpu as XlogyInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, xlogy__tensor_meta as XlogyInPlaceTensorFn),
-        observed!(XLOGY__TENSOR: XlogyInPlaceTensorFn, [self_, other], self_, other),
-        boxing!(XLOGY__TENSOR: XlogyInPlaceTensorFn, self_, other),
-    ],
-    xlogy__tensor_boxed,
-);
-
-/// `self * log(other)`, but 0 where `self` is 0.
-///
-/// `xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn xlogy__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = XLOGY__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn xlogy__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("xlogy_.Tensor", self_);
-    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
-    native::pointwise::special::xlogy(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn xlogy__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("xlogy_.Tensor", self_);
-    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn xlogy__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("xlogy_.Tensor", given, 2)?;
-    xlogy__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `xlogy.OutTensor`.
-pub type XlogyOuttensorFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `xlogy.OutTensor`.
-pub static XLOGY_OUTTENSOR: Operator<XlogyOuttensorFn> = Operator::new(
-    "xlogy.OutTensor",
-    "xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, xlogy_outtensor_cpu as XlogyOuttensorFn),
-        Kernel::new(DispatchKey::Meta, xlogy_outtensor_meta as XlogyOuttensorFn),
-        observed!(XLOGY_OUTTENSOR: XlogyOuttensorFn, [self_, other, out], self_, other, out),
-        boxing!(XLOGY_OUTTENSOR: XlogyOuttensorFn, self_, other, out),
-    ],
-    xlogy_outtensor_boxed,
-);
-
-/// `self * log(other)`, but 0 where `self` is 0.
-///
-/// `xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn xlogy_outtensor(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = XLOGY_OUTTENSOR.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn xlogy_outtensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("xlogy.OutTensor", out);
-    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
-    native::pointwise::special::xlogy(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn xlogy_outtensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("xlogy.OutTensor", out);
-    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn xlogy_outtensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("xlogy.OutTensor", given, 3)?;
-    xlogy_outtensor(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `xlogy.Scalar_Self`.
-pub type XlogyScalarSelfFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `xlogy.Scalar_Self`.
-pub static XLOGY_SCALAR_SELF: Operator<XlogyScalarSelfFn> = Operator::new(
-    "xlogy.Scalar_Self",
-    "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, xlogy_scalar_self_composite as XlogyScalarSelfFn),
-        observed!(XLOGY_SCALAR_SELF: XlogyScalarSelfFn, [other], self_, other),
-        boxing!(XLOGY_SCALAR_SELF: XlogyScalarSelfFn, self_, other),
-    ],
-    xlogy_scalar_self_boxed,
-);
-
-/// `self * log(other)`, for a number `self`.
-///
-/// `xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn xlogy_scalar_self(self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = XLOGY_SCALAR_SELF.select(other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn xlogy_scalar_self_composite(_keys: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    native::pointwise::special::xlogy_of_scalar(self_, other)
-}
-
-fn xlogy_scalar_self_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("xlogy.Scalar_Self", given, 2)?;
-    xlogy_scalar_self(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `xlogy.OutScalar_Self`.
-pub type XlogyOutscalarSelfFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `xlogy.OutScalar_Self`.
-pub static XLOGY_OUTSCALAR_SELF: Operator<XlogyOutscalarSelfFn> = Operator::new(
-    "xlogy.OutScalar_Self",
-    "xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            xlogy_outscalar_self_composite as XlogyOutscalarSelfFn,
-        ),
-        observed!(XLOGY_OUTSCALAR_SELF: XlogyOutscalarSelfFn, [other, out], self_, other, out),
-        boxing!(XLOGY_OUTSCALAR_SELF: XlogyOutscalarSelfFn, self_, other, out),
-    ],
-    xlogy_outscalar_self_boxed,
-);
-
-/// `self * log(other)`, for a number `self`.
-///
-/// `xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn xlogy_outscalar_self(self_: Scalar, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = XLOGY_OUTSCALAR_SELF.select(other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn xlogy_outscalar_self_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special::xlogy_of_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn xlogy_outscalar_self_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("xlogy.OutScalar_Self", given, 3)?;
-    xlogy_outscalar_self(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `xlogy.Scalar_Other`.
-pub type XlogyScalarOtherFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `xlogy.Scalar_Other`.
-pub static XLOGY_SCALAR_OTHER: Operator<XlogyScalarOtherFn> = Operator::new(
-    "xlogy.Scalar_Other",
-    "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            xlogy_scalar_other_composite as XlogyScalarOtherFn,
-        ),
-        observed!(XLOGY_SCALAR_OTHER: XlogyScalarOtherFn, [self_], self_, other),
-        boxing!(XLOGY_SCALAR_OTHER: XlogyScalarOtherFn, self_, other),
-    ],
-    xlogy_scalar_other_boxed,
-);
-
-/// `self * log(other)`, for a number `other`.
-///
-/// `xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn xlogy_scalar_other(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = XLOGY_SCALAR_OTHER.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn xlogy_scalar_other_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::pointwise::special::xlogy_scalar(self_, other)
-}
-
-fn xlogy_scalar_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("xlogy.Scalar_Other", given, 2)?;
-    xlogy_scalar_other(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `xlogy.OutScalar_Other`.
-pub type XlogyOutscalarOtherFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `xlogy.OutScalar_Other`.
-pub static XLOGY_OUTSCALAR_OTHER: Operator<XlogyOutscalarOtherFn> = Operator::new(
-    "xlogy.OutScalar_Other",
-    "xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            xlogy_outscalar_other_composite as XlogyOutscalarOtherFn,
-        ),
-        observed!(XLOGY_OUTSCALAR_OTHER: XlogyOutscalarOtherFn, [self_, out], self_, other, out),
-        boxing!(XLOGY_OUTSCALAR_OTHER: XlogyOutscalarOtherFn, self_, other, out),
-    ],
-    xlogy_outscalar_other_boxed,
-);
-
-/// `self * log(other)`, for a number `other`.
-///
-/// `xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn xlogy_outscalar_other(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = XLOGY_OUTSCALAR_OTHER.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn xlogy_outscalar_other_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special::xlogy_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn xlogy_outscalar_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("xlogy.OutScalar_Other", given, 3)?;
-    xlogy_outscalar_other(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `xlogy_.Scalar_Other`.
-pub type XlogyInPlaceScalarOtherFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `xlogy_.Scalar_Other`.
-pub static XLOGY__SCALAR_OTHER: Operator<XlogyInPlaceScalarOtherFn> = Operator::new(
-    "xlogy_.Scalar_Other",
-    "xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            xlogy__scalar_other_composite as XlogyInPlaceScalarOtherFn,
-        ),
-        observed!(XLOGY__SCALAR_OTHER: XlogyInPlaceScalarOtherFn, [self_], self_, other),
-        boxing!(XLOGY__SCALAR_OTHER: XlogyInPlaceScalarOtherFn, self_, other),
-    ],
-    xlogy__scalar_other_boxed,
-);
-
-/// `self *= log(other)`, for a number `other`.
-///
-/// `xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn xlogy__scalar_other(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = XLOGY__SCALAR_OTHER.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn xlogy__scalar_other_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::pointwise::special::xlogy_scalar_(self_, other)
-}
-
-fn xlogy__scalar_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("xlogy_.Scalar_Other", given, 2)?;
-    xlogy__scalar_other(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_xlog1py`.
-pub type SpecialXlog1pyFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_xlog1py`.
-pub static SPECIAL_XLOG1PY: Operator<SpecialXlog1pyFn> = Operator::new(
-    "special_xlog1py",
-    "special_xlog1py(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_xlog1py_cpu as SpecialXlog1pyFn),
-        Kernel::new(DispatchKey::Meta, special_xlog1py_meta as SpecialXlog1pyFn),
-        observed!(SPECIAL_XLOG1PY: SpecialXlog1pyFn, [self_, other], self_, other),
-        boxing!(SPECIAL_XLOG1PY: SpecialXlog1pyFn, self_, other),
-    ],
-    special_xlog1py_boxed,
-);
-
-/// `self * log(1 + other)`, but 0 where `self` is 0.
-///
-/// `special_xlog1py(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn special_xlog1py(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_XLOG1PY.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn special_xlog1py_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_xlog1py");
-    native::pointwise::special::xlog1py_meta(&mut iter, self_, other)?;
-    native::pointwise::special::xlog1py(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn special_xlog1py_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_xlog1py");
-    native::pointwise::special::xlog1py_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn special_xlog1py_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_xlog1py", given, 2)?;
-    special_xlog1py(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_xlog1py.out`.
-pub type SpecialXlog1pyOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_xlog1py.out`.
-pub static SPECIAL_XLOG1PY_OUT: Operator<SpecialXlog1pyOutFn> = Operator::new(
-    "special_xlog1py.out",
-    "special_xlog1py.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_xlog1py_out_cpu as SpecialXlog1pyOutFn),
-        Kernel::new(DispatchKey::Meta, special_xlog1py_out_meta as SpecialXlog1pyOutFn),
-        observed!(SPECIAL_XLOG1PY_OUT: SpecialXlog1pyOutFn, [self_, other, out], self_, other, out),
-        boxing!(SPECIAL_XLOG1PY_OUT: SpecialXlog1pyOutFn, self_, other, out),
-    ],
-    special_xlog1py_out_boxed,
-);
-
-/// `self * log(1 + other)`, but 0 where `self` is 0.
-///
-/// `special_xlog1py.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_XLOG1PY_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn special_xlog1py_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_xlog1py.out", out);
-    native::pointwise::special::xlog1py_meta(&mut iter, self_, other)?;
-    native::pointwise::special::xlog1py(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn special_xlog1py_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_xlog1py.out", out);
-    native::pointwise::special::xlog1py_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn special_xlog1py_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_xlog1py.out", given, 3)?;
-    special_xlog1py_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_xlog1py.self_scalar`.
-pub type SpecialXlog1pySelfScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_xlog1py.self_scalar`.
-pub static SPECIAL_XLOG1PY_SELF_SCALAR: Operator<SpecialXlog1pySelfScalarFn> = Operator::new(
-    "special_xlog1py.self_scalar",
-    "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_xlog1py_self_scalar_composite as SpecialXlog1pySelfScalarFn,
-        ),
-        observed!(SPECIAL_XLOG1PY_SELF_SCALAR: SpecialXlog1pySelfScalarFn, [other], self_, other),
-        boxing!(SPECIAL_XLOG1PY_SELF_SCALAR: SpecialXlog1pySelfScalarFn, self_, other),
-    ],
-    special_xlog1py_self_scalar_boxed,
-);
-
-/// `self * log(1 + other)`, for a number `self`.
-///
-/// `special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn special_xlog1py_self_scalar(self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_XLOG1PY_SELF_SCALAR.select(other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn special_xlog1py_self_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special::xlog1py_of_scalar(self_, other)
-}
-
-fn special_xlog1py_self_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_xlog1py.self_scalar", given, 2)?;
-    special_xlog1py_self_scalar(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_xlog1py.self_scalar_out`.
-pub type SpecialXlog1pySelfScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_xlog1py.self_scalar_out`.
-pub static SPECIAL_XLOG1PY_SELF_SCALAR_OUT: Operator<SpecialXlog1pySelfScalarOutFn> = Operator::new(
-    "special_xlog1py.self_scalar_out",
-    "special_xlog1py.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_xlog1py_self_scalar_out_composite as SpecialXlog1pySelfScalarOutFn,
-        ),
-        observed!(SPECIAL_XLOG1PY_SELF_SCALAR_OUT: SpecialXlog1pySelfScalarOutFn, [other, out], self_, other, out),
-        boxing!(SPECIAL_XLOG1PY_SELF_SCALAR_OUT: SpecialXlog1pySelfScalarOutFn, self_, other, out),
-    ],
-    special_xlog1py_self_scalar_out_boxed,
-);
-
-/// `self * log(1 + other)`, for a number `self`.
-///
-/// `special_xlog1py.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_xlog1py_self_scalar_out(self_: Scalar, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_XLOG1PY_SELF_SCALAR_OUT.select(other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn special_xlog1py_self_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special::xlog1py_of_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn special_xlog1py_self_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_xlog1py.self_scalar_out", given, 3)?;
-    special_xlog1py_self_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_xlog1py.other_scalar`.
-pub type SpecialXlog1pyOtherScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_xlog1py.other_scalar`.
-pub static SPECIAL_XLOG1PY_OTHER_SCALAR: Operator<SpecialXlog1pyOtherScalarFn> = Operator::new(
-    "special_xlog1py.other_scalar",
-    "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_xlog1py_other_scalar_composite as SpecialXlog1pyOtherScalarFn,
-        ),
-        observed!(SPECIAL_XLOG1PY_OTHER_SCALAR: SpecialXlog1pyOtherScalarFn, [self_], self_, other),
-        boxing!(SPECIAL_XLOG1PY_OTHER_SCALAR: SpecialXlog1pyOtherScalarFn, self_, other),
-    ],
-    special_xlog1py_other_scalar_boxed,
-);
-
-/// `self * log(1 + other)`, for a number `other`.
-///
-/// `special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn special_xlog1py_other_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_XLOG1PY_OTHER_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn special_xlog1py_other_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special::xlog1py_scalar(self_, other)
-}
-
-fn special_xlog1py_other_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_xlog1py.other_scalar", given, 2)?;
-    special_xlog1py_other_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_xlog1py.other_scalar_out`.
-pub type SpecialXlog1pyOtherScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_xlog1py.other_scalar_out`.
-pub static SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: Operator<SpecialXlog1pyOtherScalarOutFn> = Operator::new(
-    "special_xlog1py.other_scalar_out",
-    "special_xlog1py.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_xlog1py_other_scalar_out_composite as SpecialXlog1pyOtherScalarOutFn,
-        ),
-        observed!(SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: SpecialXlog1pyOtherScalarOutFn, [self_, out], self_, other, out),
-        boxing!(SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: SpecialXlog1pyOtherScalarOutFn, self_, other, out),
-    ],
-    special_xlog1py_other_scalar_out_boxed,
-);
-
-/// `self * log(1 + other)`, for a number `other`.
-///
-/// `special_xlog1py.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_xlog1py_other_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_XLOG1PY_OTHER_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn special_xlog1py_other_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special::xlog1py_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn special_xlog1py_other_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_xlog1py.other_scalar_out", given, 3)?;
-    special_xlog1py_other_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `logaddexp`.
-pub type LogaddexpFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `logaddexp`.
-pub static LOGADDEXP: Operator<LogaddexpFn> = Operator::new(
-    "logaddexp",
-    "logaddexp(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, logaddexp_cpu as LogaddexpFn),
-        Kernel::new(DispatchKey::Meta, logaddexp_meta as LogaddexpFn),
-        observed!(LOGADDEXP: LogaddexpFn, [self_, other], self_, other),
-        boxing!(LOGADDEXP: LogaddexpFn, self_, other),
-    ],
-    logaddexp_boxed,
-);
-
-/// `log(exp(self) + exp(other))`, without overflow of the exponentials.
-///
-/// `logaddexp(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOGADDEXP.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn logaddexp_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logaddexp");
-    native::pointwise::special::logaddexp_meta(&mut iter, self_, other)?;
-    native::pointwise::special::logaddexp(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logaddexp_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logaddexp");
-    native::pointwise::special::logaddexp_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logaddexp_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logaddexp", given, 2)?;
-    logaddexp(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logaddexp.out`.
-pub type LogaddexpOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `logaddexp.out`.
-pub static LOGADDEXP_OUT: Operator<LogaddexpOutFn> = Operator::new(
-    "logaddexp.out",
-    "logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logaddexp_out_cpu as LogaddexpOutFn),
-        Kernel::new(DispatchKey::Meta, logaddexp_out_meta as LogaddexpOutFn),
-        observed!(LOGADDEXP_OUT: LogaddexpOutFn, [self_, other, out], self_, other, out),
-        boxing!(LOGADDEXP_OUT: LogaddexpOutFn, self_, other, out),
-    ],
-    logaddexp_out_boxed,
-);
-
-/// `log(exp(self) + exp(other))`, without overflow of the exponentials.
-///
-/// `logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGADDEXP_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn logaddexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logaddexp.out", out);
-    native::pointwise::special::logaddexp_meta(&mut iter, self_, other)?;
-    native::pointwise::special::logaddexp(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logaddexp_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logaddexp.out", out);
-    native::pointwise::special::logaddexp_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logaddexp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logaddexp.out", given, 3)?;
-    logaddexp_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logaddexp2`.
-pub type Logaddexp2Fn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `logaddexp2`.
-pub static LOGADDEXP2: Operator<Logaddexp2Fn> = Operator::new(
-    "logaddexp2",
-    "logaddexp2(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, logaddexp2_cpu as Logaddexp2Fn),
-        Kernel::new(DispatchKey::Meta, logaddexp2_meta as Logaddexp2Fn),
-        observed!(LOGADDEXP2: Logaddexp2Fn, [self_, other], self_, other),
-        boxing!(LOGADDEXP2: Logaddexp2Fn, self_, other),
-    ],
-    logaddexp2_boxed,
-);
-
-/// `log2(2^self + 2^other)`, without overflow of the powers.
-///
-/// `logaddexp2(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOGADDEXP2.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn logaddexp2_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logaddexp2");
-    native::pointwise::special::logaddexp2_meta(&mut iter, self_, other)?;
-    native::pointwise::special::logaddexp2(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logaddexp2_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("logaddexp2");
-    native::pointwise::special::logaddexp2_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn logaddexp2_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logaddexp2", given, 2)?;
-    logaddexp2(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logaddexp2.out`.
-pub type Logaddexp2OutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `logaddexp2.out`.
-pub static LOGADDEXP2_OUT: Operator<Logaddexp2OutFn> = Operator::new(
-    "logaddexp2.out",
-    "logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logaddexp2_out_cpu as Logaddexp2OutFn),
-        Kernel::new(DispatchKey::Meta, logaddexp2_out_meta as Logaddexp2OutFn),
-        observed!(LOGADDEXP2_OUT: Logaddexp2OutFn, [self_, other, out], self_, other, out),
-        boxing!(LOGADDEXP2_OUT: Logaddexp2OutFn, self_, other, out),
-    ],
-    logaddexp2_out_boxed,
-);
-
-/// `log2(2^self + 2^other)`, without overflow of the powers.
-///
-/// `logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGADDEXP2_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn logaddexp2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logaddexp2.out", out);
-    native::pointwise::special::logaddexp2_meta(&mut iter, self_, other)?;
-    native::pointwise::special::logaddexp2(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logaddexp2_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("logaddexp2.out", out);
-    native::pointwise::special::logaddexp2_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn logaddexp2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logaddexp2.out", given, 3)?;
-    logaddexp2_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `heaviside`.
-pub type HeavisideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `heaviside`.
-pub static HEAVISIDE: Operator<HeavisideFn> = Operator::new(
-    "heaviside",
-    "heaviside(Tensor self, Tensor values) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, heaviside_cpu as HeavisideFn),
-        Kernel::new(DispatchKey::Meta, heaviside_meta as HeavisideFn),
-        observed!(HEAVISIDE: HeavisideFn, [self_, values], self_, values),
-        boxing!(HEAVISIDE: HeavisideFn, self_, values),
-    ],
-    heaviside_boxed,
-);
-
-/// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
-///
-/// `heaviside(Tensor self, Tensor values) -> Tensor`
-#[inline]
-pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = HEAVISIDE.select(self_.key_set() | values.key_set())?;
-    kernel(keys, self_, values)
-}
-
-fn heaviside_cpu(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("heaviside");
-    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
-    native::pointwise::special::heaviside(&mut iter, self_, values)?;
-    iter.take_result()
-}
-
-fn heaviside_meta(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("heaviside");
-    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
-    iter.take_result()
-}
-
-fn heaviside_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("heaviside", given, 2)?;
-    heaviside(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `heaviside_`.
-pub type HeavisideInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `heaviside_`.
-pub static HEAVISIDE_: Operator<HeavisideInPlaceFn> = Operator::new(
-    "heaviside_",
-    "heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, heaviside__cpu as HeavisideInPlaceFn),
-        Kernel::new(DispatchKey::Meta, heaviside__meta as HeavisideInPlaceFn),
-        observed!(HEAVISIDE_: HeavisideInPlaceFn, [self_, values], self_, values),
-        boxing!(HEAVISIDE_: HeavisideInPlaceFn, self_, values),
-    ],
-    heaviside__boxed,
-);
-
-/// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
-///
-/// `heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)`
-#[inline]
-pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
-    let (keys, kernel) = HEAVISIDE_.select(self_.key_set() | values.key_set())?;
-    kernel(keys, self_, values)
-}
-
-fn heaviside__cpu(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("heaviside_", self_);
-    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
-    native::pointwise::special::heaviside(&mut iter, self_, values)?;
-    iter.finish()
-}
-
-fn heaviside__meta(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("heaviside_", self_);
-    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
-    iter.finish()
-}
-
-fn heaviside__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("heaviside_", given, 2)?;
-    heaviside_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `heaviside.out`.
-pub type HeavisideOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `heaviside.out`.
-pub static HEAVISIDE_OUT: Operator<HeavisideOutFn> = Operator::new(
-    "heaviside.out",
-    "heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, heaviside_out_cpu as HeavisideOutFn),
-        Kernel::new(DispatchKey::Meta, heaviside_out_meta as HeavisideOutFn),
-        observed!(HEAVISIDE_OUT: HeavisideOutFn, [self_, values, out], self_, values, out),
-        boxing!(HEAVISIDE_OUT: HeavisideOutFn, self_, values, out),
-    ],
-    heaviside_out_boxed,
-);
-
-/// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
-///
-/// `heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = HEAVISIDE_OUT.select(self_.key_set() | values.key_set() | out.key_set())?;
-    kernel(keys, self_, values, out)
-}
-
-fn heaviside_out_cpu(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("heaviside.out", out);
-    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
-    native::pointwise::special::heaviside(&mut iter, self_, values)?;
-    iter.finish_out()
-}
-
-fn heaviside_out_meta(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("heaviside.out", out);
-    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
-    iter.finish_out()
-}
-
-fn heaviside_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("heaviside.out", given, 3)?;
-    heaviside_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `nextafter`.
-pub type NextafterFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `nextafter`.
-pub static NEXTAFTER: Operator<NextafterFn> = Operator::new(
-    "nextafter",
-    "nextafter(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, nextafter_cpu as NextafterFn),
-        Kernel::new(DispatchKey::Meta, nextafter_meta as NextafterFn),
-        observed!(NEXTAFTER: NextafterFn, [self_, other], self_, other),
-        boxing!(NEXTAFTER: NextafterFn, self_, other),
-    ],
-    nextafter_boxed,
-);
-
-/// The next number after `self` in the direction of `other` that the dtype represents.
-///
-/// `nextafter(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = NEXTAFTER.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn nextafter_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("nextafter");
-    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
-    native::pointwise::special::nextafter(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn nextafter_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("nextafter");
-    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn nextafter_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nextafter", given, 2)?;
-    nextafter(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `nextafter_`.
-pub type NextafterInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `nextafter_`.
-pub static NEXTAFTER_: Operator<NextafterInPlaceFn> = Operator::new(
-    "nextafter_",
-    "nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nextafter__cpu as NextafterInPlaceFn),
-        Kernel::new(DispatchKey::Meta, nextafter__meta as NextafterInPlaceFn),
-        observed!(NEXTAFTER_: NextafterInPlaceFn, [self_, other], self_, other),
-        boxing!(NEXTAFTER_: NextafterInPlaceFn, self_, other),
-    ],
-    nextafter__boxed,
-);
-
-/// The next number after `self` in the direction of `other` that the dtype represents.
-///
-/// `nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = NEXTAFTER_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn nextafter__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("nextafter_", self_);
-    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
-    native::pointwise::special::nextafter(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn nextafter__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("nextafter_", self_);
-    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn nextafter__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nextafter_", given, 2)?;
-    nextafter_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `nextafter.out`.
-pub type NextafterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `nextafter.out`.
-pub static NEXTAFTER_OUT: Operator<NextafterOutFn> = Operator::new(
-    "nextafter.out",
-    "nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nextafter_out_cpu as NextafterOutFn),
-        Kernel::new(DispatchKey::Meta, nextafter_out_meta as NextafterOutFn),
-        observed!(NEXTAFTER_OUT: NextafterOutFn, [self_, other, out], self_, other, out),
-        boxing!(NEXTAFTER_OUT: NextafterOutFn, self_, other, out),
-    ],
-    nextafter_out_boxed,
-);
-
-/// The next number after `self` in the direction of `other` that the dtype represents.
-///
-/// `nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NEXTAFTER_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn nextafter_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("nextafter.out", out);
-    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
-    native::pointwise::special::nextafter(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn nextafter_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("nextafter.out", out);
-    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn nextafter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nextafter.out", given, 3)?;
-    nextafter_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ldexp.Tensor`.
-pub type LdexpTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `ldexp.Tensor`.
-pub static LDEXP_TENSOR: Operator<LdexpTensorFn> = Operator::new(
-    "ldexp.Tensor",
-    "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, ldexp_tensor_cpu as LdexpTensorFn),
-        Kernel::new(DispatchKey::Meta, ldexp_tensor_meta as LdexpTensorFn),
-        observed!(LDEXP_TENSOR: LdexpTensorFn, [self_, other], self_, other),
-        boxing!(LDEXP_TENSOR: LdexpTensorFn, self_, other),
-    ],
-    ldexp_tensor_boxed,
-);
-
-/// `self * 2^other`, rounded once for whole exponents.
-///
-/// `ldexp.Tensor(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn ldexp_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LDEXP_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ldexp_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ldexp.Tensor");
-    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
-    native::pointwise::special::ldexp(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ldexp_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ldexp.Tensor");
-    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn ldexp_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ldexp.Tensor", given, 2)?;
-    ldexp_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ldexp_`.
-pub type LdexpInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `ldexp_`.
-pub static LDEXP_: Operator<LdexpInPlaceFn> = Operator::new(
-    "ldexp_",
-    "ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ldexp__cpu as LdexpInPlaceFn),
-        Kernel::new(DispatchKey::Meta, ldexp__meta as LdexpInPlaceFn),
-        observed!(LDEXP_: LdexpInPlaceFn, [self_, other], self_, other),
-        boxing!(LDEXP_: LdexpInPlaceFn, self_, other),
-    ],
-    ldexp__boxed,
-);
-
-/// `self * 2^other`, rounded once for whole exponents.
-///
-/// `ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = LDEXP_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn ldexp__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ldexp_", self_);
-    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
-    native::pointwise::special::ldexp(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ldexp__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ldexp_", self_);
-    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn ldexp__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ldexp_", given, 2)?;
-    ldexp_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ldexp.out`.
-pub type LdexpOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `ldexp.out`.
-pub static LDEXP_OUT: Operator<LdexpOutFn> = Operator::new(
-    "ldexp.out",
-    "ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ldexp_out_cpu as LdexpOutFn),
-        Kernel::new(DispatchKey::Meta, ldexp_out_meta as LdexpOutFn),
-        observed!(LDEXP_OUT: LdexpOutFn, [self_, other, out], self_, other, out),
-        boxing!(LDEXP_OUT: LdexpOutFn, self_, other, out),
-    ],
-    ldexp_out_boxed,
-);
-
-/// `self * 2^other`, rounded once for whole exponents.
-///
-/// `ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LDEXP_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn ldexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ldexp.out", out);
-    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
-    native::pointwise::special::ldexp(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ldexp_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ldexp.out", out);
-    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn ldexp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ldexp.out", given, 3)?;
-    ldexp_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `frexp.Tensor`.
-pub type FrexpTensorFn = fn(DispatchKeySet, &Tensor) -> Result<(Tensor, Tensor)>;
-
-/// The operator `frexp.Tensor`.
-pub static FREXP_TENSOR: Operator<FrexpTensorFn> = Operator::new(
-    "frexp.Tensor",
-    "frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
-    &[
-        Kernel::new(DispatchKey::Cpu, frexp_tensor_kernel as FrexpTensorFn),
-        Kernel::new(DispatchKey::Meta, frexp_tensor_kernel as FrexpTensorFn),
-        observed!(FREXP_TENSOR: FrexpTensorFn, [self_], self_),
-        boxing!(FREXP_TENSOR: FrexpTensorFn, self_),
-    ],
-    frexp_tensor_boxed,
-);
-
-/// A mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`.
-///
-/// `frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)`
-#[inline]
-pub fn frexp_tensor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = FREXP_TENSOR.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn frexp_tensor_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return frexp_tensor_kernel(_keys, &self_.snapshot());
-    }
-    native::pointwise::special::frexp(self_)
-}
-
-fn frexp_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("frexp.Tensor", given, 1)?;
-    frexp_tensor(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `frexp.Tensor_out`.
-pub type FrexpTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `frexp.Tensor_out`.
-pub static FREXP_TENSOR_OUT: Operator<FrexpTensorOutFn> = Operator::new(
-    "frexp.Tensor_out",
-    "frexp.Tensor_out(Tensor self, *, Tensor(a!) mantissa, Tensor(b!) exponent) -> (Tensor(a!) mantissa, Tensor(b!) exponent)",
-    &[
-        Kernel::new(DispatchKey::Cpu, frexp_tensor_out_kernel as FrexpTensorOutFn),
-        Kernel::new(DispatchKey::Meta, frexp_tensor_out_kernel as FrexpTensorOutFn),
-        observed!(FREXP_TENSOR_OUT: FrexpTensorOutFn, [self_, mantissa, exponent], self_, mantissa, exponent),
-        boxing!(FREXP_TENSOR_OUT: FrexpTensorOutFn, self_, mantissa, exponent),
-    ],
-    frexp_tensor_out_boxed,
-);
-
-/// A mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`.
-///
-/// `frexp.Tensor_out(Tensor self, *, Tensor(a!) mantissa, Tensor(b!) exponent) -> (Tensor(a!) mantissa, Tensor(b!) exponent)`
-#[inline]
-pub fn frexp_tensor_out(self_: &Tensor, mantissa: &Tensor, exponent: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        FREXP_TENSOR_OUT.select(self_.key_set() | mantissa.key_set() | exponent.key_set())?;
-    kernel(keys, self_, mantissa, exponent)
-}
-
-fn frexp_tensor_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mantissa: &Tensor,
-    exponent: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return frexp_tensor_out_kernel(_keys, &self_.snapshot(), mantissa, exponent);
-    }
-    let (result0, result1) = native::pointwise::special::frexp(self_)?;
-    copy_all_to_out(&[(&result0, mantissa), (&result1, exponent)])
-}
-
-fn frexp_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("frexp.Tensor_out", given, 3)?;
-    frexp_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `nan_to_num`.
-pub type NanToNumFn = fn(DispatchKeySet, &Tensor, Option<f64>, Option<f64>, Option<f64>) -> Result<Tensor>;
-
-/// The operator `nan_to_num`.
-pub static NAN_TO_NUM: Operator<NanToNumFn> = Operator::new(
-    "nan_to_num",
-    "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, nan_to_num_cpu as NanToNumFn),
-        Kernel::new(DispatchKey::Meta, nan_to_num_meta as NanToNumFn),
-        observed!(NAN_TO_NUM: NanToNumFn, [self_], self_, nan, posinf, neginf),
-        boxing!(NAN_TO_NUM: NanToNumFn, self_, nan, posinf, neginf),
-    ],
-    nan_to_num_boxed,
-);
-
-/// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
-///
-/// `nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
-#[inline]
-pub fn nan_to_num(
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = NAN_TO_NUM.select(self_.key_set())?;
-    kernel(keys, self_, nan, posinf, neginf)
-}
-
-fn nan_to_num_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("nan_to_num");
-    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    native::pointwise::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
-    iter.take_result()
-}
-
-fn nan_to_num_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("nan_to_num");
-    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    iter.take_result()
-}
-
-fn nan_to_num_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nan_to_num", given, 4)?;
-    nan_to_num(
-        arguments.tensor()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nan_to_num_`.
-pub type NanToNumInPlaceFn = fn(DispatchKeySet, &Tensor, Option<f64>, Option<f64>, Option<f64>) -> Result<()>;
-
-/// The operator `nan_to_num_`.
-pub static NAN_TO_NUM_: Operator<NanToNumInPlaceFn> = Operator::new(
-    "nan_to_num_",
-    "nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nan_to_num__cpu as NanToNumInPlaceFn),
-        Kernel::new(DispatchKey::Meta, nan_to_num__meta as NanToNumInPlaceFn),
-        observed!(NAN_TO_NUM_: NanToNumInPlaceFn, [self_], self_, nan, posinf, neginf),
-        boxing!(NAN_TO_NUM_: NanToNumInPlaceFn, self_, nan, posinf, neginf),
-    ],
-    nan_to_num__boxed,
-);
-
-/// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
-///
-/// `nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)`
-#[inline]
-pub fn nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()> {
-    let (keys, kernel) = NAN_TO_NUM_.select(self_.key_set())?;
-    kernel(keys, self_, nan, posinf, neginf)
-}
-
-fn nan_to_num__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("nan_to_num_", self_);
-    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    native::pointwise::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
-    iter.finish()
-}
-
-fn nan_to_num__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("nan_to_num_", self_);
-    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    iter.finish()
-}
-
-fn nan_to_num__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nan_to_num_", given, 4)?;
-    nan_to_num_(
-        arguments.tensor()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nan_to_num.out`.
-pub type NanToNumOutFn =
-    fn(DispatchKeySet, &Tensor, Option<f64>, Option<f64>, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `nan_to_num.out`.
-pub static NAN_TO_NUM_OUT: Operator<NanToNumOutFn> = Operator::new(
-    "nan_to_num.out",
-    "nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nan_to_num_out_cpu as NanToNumOutFn),
-        Kernel::new(DispatchKey::Meta, nan_to_num_out_meta as NanToNumOutFn),
-        observed!(NAN_TO_NUM_OUT: NanToNumOutFn, [self_, out], self_, nan, posinf, neginf, out),
-        boxing!(NAN_TO_NUM_OUT: NanToNumOutFn, self_, nan, posinf, neginf, out),
-    ],
-    nan_to_num_out_boxed,
-);
-
-/// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
-///
-/// `nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nan_to_num_out(
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NAN_TO_NUM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, nan, posinf, neginf, out)
-}
-
-fn nan_to_num_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("nan_to_num.out", out);
-    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    native::pointwise::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
-    iter.finish_out()
-}
-
-fn nan_to_num_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("nan_to_num.out", out);
-    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    iter.finish_out()
-}
-
-fn nan_to_num_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nan_to_num.out", given, 5)?;
-    nan_to_num_out(
-        arguments.tensor()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `float_power.Tensor_Tensor`.
-pub type FloatPowerTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `float_power.Tensor_Tensor`.
-pub static FLOAT_POWER_TENSOR_TENSOR: Operator<FloatPowerTensorTensorFn> = Operator::new(
-    "float_power.Tensor_Tensor",
-    "float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            float_power_tensor_tensor_composite as FloatPowerTensorTensorFn,
-        ),
-        observed!(FLOAT_POWER_TENSOR_TENSOR: FloatPowerTensorTensorFn, [self_, exponent], self_, exponent),
-        boxing!(FLOAT_POWER_TENSOR_TENSOR: FloatPowerTensorTensorFn, self_, exponent),
-    ],
-    float_power_tensor_tensor_boxed,
-);
-
-/// `self^exponent`, in float64.
-///
-/// `float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor`
-#[inline]
-pub fn float_power_tensor_tensor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FLOAT_POWER_TENSOR_TENSOR.select(self_.key_set() | exponent.key_set())?;
-    kernel(keys, self_, exponent)
-}
-
-fn float_power_tensor_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    exponent: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special::float_power(self_, exponent)
-}
-
-fn float_power_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("float_power.Tensor_Tensor", given, 2)?;
-    float_power_tensor_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `float_power.Tensor_Tensor_out`.
-pub type FloatPowerTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `float_power.Tensor_Tensor_out`.
-pub static FLOAT_POWER_TENSOR_TENSOR_OUT: Operator<FloatPowerTensorTensorOutFn> = Operator::new(
-    "float_power.Tensor_Tensor_out",
-    "float_power.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            float_power_tensor_tensor_out_composite as FloatPowerTensorTensorOutFn,
-        ),
-        observed!(FLOAT_POWER_TENSOR_TENSOR_OUT: FloatPowerTensorTensorOutFn, [self_, exponent, out], self_, exponent, out),
-        boxing!(FLOAT_POWER_TENSOR_TENSOR_OUT: FloatPowerTensorTensorOutFn, self_, exponent, out),
-    ],
-    float_power_tensor_tensor_out_boxed,
-);
-
-/// `self^exponent`, in float64.
-///
-/// `float_power.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn float_power_tensor_tensor_out(self_: &Tensor, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        FLOAT_POWER_TENSOR_TENSOR_OUT.select(self_.key_set() | exponent.key_set() | out.key_set())?;
-    kernel(keys, self_, exponent, out)
-}
-
-fn float_power_tensor_tensor_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    exponent: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special::float_power(self_, exponent)?;
-    copy_to_out(&result, out)
-}
-
-fn float_power_tensor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("float_power.Tensor_Tensor_out", given, 3)?;
-    float_power_tensor_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `float_power.Scalar`.
-pub type FloatPowerScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `float_power.Scalar`.
-pub static FLOAT_POWER_SCALAR: Operator<FloatPowerScalarFn> = Operator::new(
-    "float_power.Scalar",
-    "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            float_power_scalar_composite as FloatPowerScalarFn,
-        ),
-        observed!(FLOAT_POWER_SCALAR: FloatPowerScalarFn, [exponent], self_, exponent),
-        boxing!(FLOAT_POWER_SCALAR: FloatPowerScalarFn, self_, exponent),
-    ],
-    float_power_scalar_boxed,
-);
-
-/// `self^exponent`, for a number `self`, in float64.
-///
-/// `float_power.Scalar(Scalar self, Tensor exponent) -> Tensor`
-#[inline]
-pub fn float_power_scalar(self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FLOAT_POWER_SCALAR.select(exponent.key_set())?;
-    kernel(keys, self_, exponent)
-}
-
-fn float_power_scalar_composite(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    native::pointwise::special::float_power_of_scalar(self_, exponent)
-}
-
-fn float_power_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("float_power.Scalar", given, 2)?;
-    float_power_scalar(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `float_power.Scalar_out`.
-pub type FloatPowerScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `float_power.Scalar_out`.
-pub static FLOAT_POWER_SCALAR_OUT: Operator<FloatPowerScalarOutFn> = Operator::new(
-    "float_power.Scalar_out",
-    "float_power.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            float_power_scalar_out_composite as FloatPowerScalarOutFn,
-        ),
-        observed!(FLOAT_POWER_SCALAR_OUT: FloatPowerScalarOutFn, [exponent, out], self_, exponent, out),
-        boxing!(FLOAT_POWER_SCALAR_OUT: FloatPowerScalarOutFn, self_, exponent, out),
-    ],
-    float_power_scalar_out_boxed,
-);
-
-/// `self^exponent`, for a number `self`, in float64.
-///
-/// `float_power.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn float_power_scalar_out(self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FLOAT_POWER_SCALAR_OUT.select(exponent.key_set() | out.key_set())?;
-    kernel(keys, self_, exponent, out)
-}
-
-fn float_power_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    exponent: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special::float_power_of_scalar(self_, exponent)?;
-    copy_to_out(&result, out)
-}
-
-fn float_power_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("float_power.Scalar_out", given, 3)?;
-    float_power_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `float_power.Tensor_Scalar`.
-pub type FloatPowerTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `float_power.Tensor_Scalar`.
-pub static FLOAT_POWER_TENSOR_SCALAR: Operator<FloatPowerTensorScalarFn> = Operator::new(
-    "float_power.Tensor_Scalar",
-    "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            float_power_tensor_scalar_composite as FloatPowerTensorScalarFn,
-        ),
-        observed!(FLOAT_POWER_TENSOR_SCALAR: FloatPowerTensorScalarFn, [self_], self_, exponent),
-        boxing!(FLOAT_POWER_TENSOR_SCALAR: FloatPowerTensorScalarFn, self_, exponent),
-    ],
-    float_power_tensor_scalar_boxed,
-);
-
-/// `self^exponent`, for a number `exponent`, in float64.
-///
-/// `float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor`
-#[inline]
-pub fn float_power_tensor_scalar(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = FLOAT_POWER_TENSOR_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, exponent)
-}
-
-fn float_power_tensor_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    exponent: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special::float_power_scalar(self_, exponent)
-}
-
-fn float_power_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("float_power.Tensor_Scalar", given, 2)?;
-    float_power_tensor_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `float_power.Tensor_Scalar_out`.
-pub type FloatPowerTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `float_power.Tensor_Scalar_out`.
-pub static FLOAT_POWER_TENSOR_SCALAR_OUT: Operator<FloatPowerTensorScalarOutFn> = Operator::new(
-    "float_power.Tensor_Scalar_out",
-    "float_power.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            float_power_tensor_scalar_out_composite as FloatPowerTensorScalarOutFn,
-        ),
-        observed!(FLOAT_POWER_TENSOR_SCALAR_OUT: FloatPowerTensorScalarOutFn, [self_, out], self_, exponent, out),
-        boxing!(FLOAT_POWER_TENSOR_SCALAR_OUT: FloatPowerTensorScalarOutFn, self_, exponent, out),
-    ],
-    float_power_tensor_scalar_out_boxed,
-);
-
-/// `self^exponent`, for a number `exponent`, in float64.
-///
-/// `float_power.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn float_power_tensor_scalar_out(self_: &Tensor, exponent: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FLOAT_POWER_TENSOR_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, exponent, out)
-}
-
-fn float_power_tensor_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    exponent: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special::float_power_scalar(self_, exponent)?;
-    copy_to_out(&result, out)
-}
-
-fn float_power_tensor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("float_power.Tensor_Scalar_out", given, 3)?;
-    float_power_tensor_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `float_power_.Tensor`.
-pub type FloatPowerInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `float_power_.Tensor`.
-pub static FLOAT_POWER__TENSOR: Operator<FloatPowerInPlaceTensorFn> = Operator::new(
-    "float_power_.Tensor",
-    "float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            float_power__tensor_composite as FloatPowerInPlaceTensorFn,
-        ),
-        observed!(FLOAT_POWER__TENSOR: FloatPowerInPlaceTensorFn, [self_, exponent], self_, exponent),
-        boxing!(FLOAT_POWER__TENSOR: FloatPowerInPlaceTensorFn, self_, exponent),
-    ],
-    float_power__tensor_boxed,
-);
-
-/// `self = self^exponent`, of float64.
-///
-/// `float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)`
-#[inline]
-pub fn float_power__tensor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    let (keys, kernel) = FLOAT_POWER__TENSOR.select(self_.key_set() | exponent.key_set())?;
-    kernel(keys, self_, exponent)
-}
-
-fn float_power__tensor_composite(_keys: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    native::pointwise::special::float_power_(self_, exponent)
-}
-
-fn float_power__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("float_power_.Tensor", given, 2)?;
-    float_power__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `float_power_.Scalar`.
-pub type FloatPowerInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `float_power_.Scalar`.
-pub static FLOAT_POWER__SCALAR: Operator<FloatPowerInPlaceScalarFn> = Operator::new(
-    "float_power_.Scalar",
-    "float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            float_power__scalar_composite as FloatPowerInPlaceScalarFn,
-        ),
-        observed!(FLOAT_POWER__SCALAR: FloatPowerInPlaceScalarFn, [self_], self_, exponent),
-        boxing!(FLOAT_POWER__SCALAR: FloatPowerInPlaceScalarFn, self_, exponent),
-    ],
-    float_power__scalar_boxed,
-);
-
-/// `self = self^exponent`, of float64, for a number `exponent`.
-///
-/// `float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)`
-#[inline]
-pub fn float_power__scalar(self_: &Tensor, exponent: Scalar) -> Result<()> {
-    let (keys, kernel) = FLOAT_POWER__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, exponent)
-}
-
-fn float_power__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<()> {
-    native::pointwise::special::float_power_scalar_(self_, exponent)
-}
-
-fn float_power__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("float_power_.Scalar", given, 2)?;
-    float_power__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `isreal`.
-pub type IsrealFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `isreal`.
-pub static ISREAL: Operator<IsrealFn> = Operator::new(
-    "isreal",
-    "isreal(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, isreal_composite as IsrealFn),
-        observed!(ISREAL: IsrealFn, [self_], self_),
-        boxing!(ISREAL: IsrealFn, self_),
-    ],
-    isreal_boxed,
-);
-
-/// Whether each element is real, which is true: no dtype is complex.
-///
-/// `isreal(Tensor self) -> Tensor`
-#[inline]
-pub fn isreal(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ISREAL.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn isreal_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::pointwise::special::isreal(self_)
-}
-
-fn isreal_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("isreal", given, 1)?;
-    isreal(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_entr`.
-pub type SpecialEntrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_entr`.
-pub static SPECIAL_ENTR: Operator<SpecialEntrFn> = Operator::new(
-    "special_entr",
-    "special_entr(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_entr_cpu as SpecialEntrFn),
-        Kernel::new(DispatchKey::Meta, special_entr_meta as SpecialEntrFn),
-        observed!(SPECIAL_ENTR: SpecialEntrFn, [self_], self_),
-        boxing!(SPECIAL_ENTR: SpecialEntrFn, self_),
-    ],
-    special_entr_boxed,
-);
-
-/// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
-///
-/// `special_entr(Tensor self) -> Tensor`
-#[inline]
-pub fn special_entr(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_ENTR.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_entr_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_entr");
-    native::pointwise::special::entr_meta(&mut iter, self_)?;
-    native::pointwise::special::entr(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_entr_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_entr");
-    native::pointwise::special::entr_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_entr_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_entr", given, 1)?;
-    special_entr(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_entr.out`.
-pub type SpecialEntrOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_entr.out`.
-pub static SPECIAL_ENTR_OUT: Operator<SpecialEntrOutFn> = Operator::new(
-    "special_entr.out",
-    "special_entr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_entr_out_cpu as SpecialEntrOutFn),
-        Kernel::new(DispatchKey::Meta, special_entr_out_meta as SpecialEntrOutFn),
-        observed!(SPECIAL_ENTR_OUT: SpecialEntrOutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_ENTR_OUT: SpecialEntrOutFn, self_, out),
-    ],
-    special_entr_out_boxed,
-);
-
-/// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
-///
-/// `special_entr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_entr_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_ENTR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_entr_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_entr.out", out);
-    native::pointwise::special::entr_meta(&mut iter, self_)?;
-    native::pointwise::special::entr(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_entr_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_entr.out", out);
-    native::pointwise::special::entr_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_entr_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_entr.out", given, 2)?;
-    special_entr_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_ndtr`.
-pub type SpecialNdtrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_ndtr`.
-pub static SPECIAL_NDTR: Operator<SpecialNdtrFn> = Operator::new(
-    "special_ndtr",
-    "special_ndtr(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_ndtr_cpu as SpecialNdtrFn),
-        Kernel::new(DispatchKey::Meta, special_ndtr_meta as SpecialNdtrFn),
-        observed!(SPECIAL_NDTR: SpecialNdtrFn, [self_], self_),
-        boxing!(SPECIAL_NDTR: SpecialNdtrFn, self_),
-    ],
-    special_ndtr_boxed,
-);
-
-/// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
-///
-/// `special_ndtr(Tensor self) -> Tensor`
-#[inline]
-pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_NDTR.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_ndtr_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_ndtr");
-    native::pointwise::special::ndtr_meta(&mut iter, self_)?;
-    native::pointwise::special::ndtr(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_ndtr_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_ndtr");
-    native::pointwise::special::ndtr_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_ndtr_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_ndtr", given, 1)?;
-    special_ndtr(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_ndtr.out`.
-pub type SpecialNdtrOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_ndtr.out`.
-pub static SPECIAL_NDTR_OUT: Operator<SpecialNdtrOutFn> = Operator::new(
-    "special_ndtr.out",
-    "special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_ndtr_out_cpu as SpecialNdtrOutFn),
-        Kernel::new(DispatchKey::Meta, special_ndtr_out_meta as SpecialNdtrOutFn),
-        observed!(SPECIAL_NDTR_OUT: SpecialNdtrOutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_NDTR_OUT: SpecialNdtrOutFn, self_, out),
-    ],
-    special_ndtr_out_boxed,
-);
-
-/// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
-///
-/// `special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_ndtr_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_NDTR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_ndtr_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_ndtr.out", out);
-    native::pointwise::special::ndtr_meta(&mut iter, self_)?;
-    native::pointwise::special::ndtr(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_ndtr_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_ndtr.out", out);
-    native::pointwise::special::ndtr_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_ndtr_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_ndtr.out", given, 2)?;
-    special_ndtr_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_log_ndtr`.
-pub type SpecialLogNdtrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_log_ndtr`.
-pub static SPECIAL_LOG_NDTR: Operator<SpecialLogNdtrFn> = Operator::new(
-    "special_log_ndtr",
-    "special_log_ndtr(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_log_ndtr_cpu as SpecialLogNdtrFn),
-        Kernel::new(DispatchKey::Meta, special_log_ndtr_meta as SpecialLogNdtrFn),
-        observed!(SPECIAL_LOG_NDTR: SpecialLogNdtrFn, [self_], self_),
-        boxing!(SPECIAL_LOG_NDTR: SpecialLogNdtrFn, self_),
-    ],
-    special_log_ndtr_boxed,
-);
-
-/// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
-///
-/// `special_log_ndtr(Tensor self) -> Tensor`
-#[inline]
-pub fn special_log_ndtr(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_LOG_NDTR.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_log_ndtr_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_log_ndtr");
-    native::pointwise::special::log_ndtr_meta(&mut iter, self_)?;
-    native::pointwise::special::log_ndtr(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_log_ndtr_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_log_ndtr");
-    native::pointwise::special::log_ndtr_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_log_ndtr_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_log_ndtr", given, 1)?;
-    special_log_ndtr(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_log_ndtr.out`.
-pub type SpecialLogNdtrOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_log_ndtr.out`.
-pub static SPECIAL_LOG_NDTR_OUT: Operator<SpecialLogNdtrOutFn> = Operator::new(
-    "special_log_ndtr.out",
-    "special_log_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_log_ndtr_out_cpu as SpecialLogNdtrOutFn),
-        Kernel::new(DispatchKey::Meta, special_log_ndtr_out_meta as SpecialLogNdtrOutFn),
-        observed!(SPECIAL_LOG_NDTR_OUT: SpecialLogNdtrOutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_LOG_NDTR_OUT: SpecialLogNdtrOutFn, self_, out),
-    ],
-    special_log_ndtr_out_boxed,
-);
-
-/// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
-///
-/// `special_log_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_log_ndtr_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_LOG_NDTR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_log_ndtr_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_log_ndtr.out", out);
-    native::pointwise::special::log_ndtr_meta(&mut iter, self_)?;
-    native::pointwise::special::log_ndtr(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_log_ndtr_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_log_ndtr.out", out);
-    native::pointwise::special::log_ndtr_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_log_ndtr_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_log_ndtr.out", given, 2)?;
-    special_log_ndtr_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_erfcx`.
-pub type SpecialErfcxFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_erfcx`.
-pub static SPECIAL_ERFCX: Operator<SpecialErfcxFn> = Operator::new(
-    "special_erfcx",
-    "special_erfcx(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_erfcx_cpu as SpecialErfcxFn),
-        Kernel::new(DispatchKey::Meta, special_erfcx_meta as SpecialErfcxFn),
-        observed!(SPECIAL_ERFCX: SpecialErfcxFn, [self_], self_),
-        boxing!(SPECIAL_ERFCX: SpecialErfcxFn, self_),
-    ],
-    special_erfcx_boxed,
-);
-
-/// `exp(self^2) * erfc(self)`, without overflow.
-///
-/// `special_erfcx(Tensor self) -> Tensor`
-#[inline]
-pub fn special_erfcx(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_ERFCX.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_erfcx_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_erfcx");
-    native::pointwise::special::erfcx_meta(&mut iter, self_)?;
-    native::pointwise::special::erfcx(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_erfcx_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_erfcx");
-    native::pointwise::special::erfcx_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_erfcx_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_erfcx", given, 1)?;
-    special_erfcx(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_erfcx.out`.
-pub type SpecialErfcxOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_erfcx.out`.
-pub static SPECIAL_ERFCX_OUT: Operator<SpecialErfcxOutFn> = Operator::new(
-    "special_erfcx.out",
-    "special_erfcx.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_erfcx_out_cpu as SpecialErfcxOutFn),
-        Kernel::new(DispatchKey::Meta, special_erfcx_out_meta as SpecialErfcxOutFn),
-        observed!(SPECIAL_ERFCX_OUT: SpecialErfcxOutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_ERFCX_OUT: SpecialErfcxOutFn, self_, out),
-    ],
-    special_erfcx_out_boxed,
-);
-
-/// `exp(self^2) * erfc(self)`, without overflow.
-///
-/// `special_erfcx.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_erfcx_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_ERFCX_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_erfcx_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_erfcx.out", out);
-    native::pointwise::special::erfcx_meta(&mut iter, self_)?;
-    native::pointwise::special::erfcx(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_erfcx_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_erfcx.out", out);
-    native::pointwise::special::erfcx_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_erfcx_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_erfcx.out", given, 2)?;
-    special_erfcx_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// `self` itself; not defined for bool.
+    POSITIVE: "positive(Tensor(a) self) -> Tensor(a)", positive(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::pointwise::special::positive(self_),
+}
+
+operator! {
+    /// `sin(pi * self) / (pi * self)`, but 1 at 0.
+    SINC: "sinc(Tensor self) -> Tensor", sinc(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("sinc", |iter| {
+            native::pointwise::special::sinc_meta(iter, self_)?;
+            native::pointwise::special::sinc(iter, self_)
+        })
+    },
+    Meta => iterate::functional("sinc", |iter| native::pointwise::special::sinc_meta(iter, self_)),
+}
+
+operator! {
+    /// `sin(pi * self) / (pi * self)`, but 1 at 0.
+    SINC_: "sinc_(Tensor(a!) self) -> Tensor(a!)", sinc_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("sinc_", self_, |iter| {
+            native::pointwise::special::sinc_meta(iter, self_)?;
+            native::pointwise::special::sinc(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("sinc_", self_, |iter| native::pointwise::special::sinc_meta(iter, self_)),
+}
+
+operator! {
+    /// `sin(pi * self) / (pi * self)`, but 1 at 0.
+    SINC_OUT: "sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sinc_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("sinc.out", out, |iter| {
+            native::pointwise::special::sinc_meta(iter, self_)?;
+            native::pointwise::special::sinc(iter, self_)
+        })
+    },
+    Meta => iterate::out("sinc.out", out, |iter| native::pointwise::special::sinc_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
+    LOGIT: "logit(Tensor self, float? eps=None) -> Tensor", logit(self_: &Tensor, eps: Option<f64>) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("logit", |iter| {
+            native::pointwise::special::logit_meta(iter, self_, eps)?;
+            native::pointwise::special::logit(iter, self_, eps)
+        })
+    },
+    Meta => iterate::functional("logit", |iter| native::pointwise::special::logit_meta(iter, self_, eps)),
+}
+
+operator! {
+    /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
+    LOGIT_: "logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)", logit_(self_: &Tensor, eps: Option<f64>) -> (),
+        by [self_];
+    Cpu => {
+        iterate::in_place("logit_", self_, |iter| {
+            native::pointwise::special::logit_meta(iter, self_, eps)?;
+            native::pointwise::special::logit(iter, self_, eps)
+        })
+    },
+    Meta => iterate::in_place("logit_", self_, |iter| native::pointwise::special::logit_meta(iter, self_, eps)),
+}
+
+operator! {
+    /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
+    LOGIT_OUT: "logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)", logit_out(self_: &Tensor,
+        eps: Option<f64>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("logit.out", out, |iter| {
+            native::pointwise::special::logit_meta(iter, self_, eps)?;
+            native::pointwise::special::logit(iter, self_, eps)
+        })
+    },
+    Meta => iterate::out("logit.out", out, |iter| native::pointwise::special::logit_meta(iter, self_, eps)),
+}
+
+operator! {
+    /// `self * log(other)`, but 0 where `self` is 0.
+    XLOGY_TENSOR: "xlogy.Tensor(Tensor self, Tensor other) -> Tensor", xlogy_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("xlogy.Tensor", |iter| {
+            native::pointwise::special::xlogy_meta(iter, self_, other)?;
+            native::pointwise::special::xlogy(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("xlogy.Tensor", |iter| native::pointwise::special::xlogy_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self * log(other)`, but 0 where `self` is 0.
+    XLOGY__TENSOR: "xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", xlogy__tensor(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("xlogy_.Tensor", self_, |iter| {
+            native::pointwise::special::xlogy_meta(iter, self_, other)?;
+            native::pointwise::special::xlogy(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("xlogy_.Tensor", self_, |iter| native::pointwise::special::xlogy_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self * log(other)`, but 0 where `self` is 0.
+    XLOGY_OUTTENSOR: "xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        xlogy_outtensor(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("xlogy.OutTensor", out, |iter| {
+            native::pointwise::special::xlogy_meta(iter, self_, other)?;
+            native::pointwise::special::xlogy(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("xlogy.OutTensor", out, |iter| native::pointwise::special::xlogy_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self * log(other)`, for a number `self`.
+    XLOGY_SCALAR_SELF: "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", xlogy_scalar_self(self_: Scalar,
+        other: &Tensor) -> Tensor, by [other];
+    CompositeExplicitAutograd => native::pointwise::special::xlogy_of_scalar(self_, other),
+}
+
+operator! {
+    /// `self * log(other)`, for a number `self`.
+    XLOGY_OUTSCALAR_SELF: "xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        xlogy_outscalar_self(self_: Scalar, other: &Tensor, out: &Tensor) -> (), by [other, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special::xlogy_of_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self * log(other)`, for a number `other`.
+    XLOGY_SCALAR_OTHER: "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", xlogy_scalar_other(self_: &Tensor,
+        other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::special::xlogy_scalar(self_, other),
+}
+
+operator! {
+    /// `self * log(other)`, for a number `other`.
+    XLOGY_OUTSCALAR_OTHER: "xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        xlogy_outscalar_other(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special::xlogy_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self *= log(other)`, for a number `other`.
+    XLOGY__SCALAR_OTHER: "xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        xlogy__scalar_other(self_: &Tensor, other: Scalar) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::special::xlogy_scalar_(self_, other),
+}
+
+operator! {
+    /// `self * log(1 + other)`, but 0 where `self` is 0.
+    SPECIAL_XLOG1PY: "special_xlog1py(Tensor self, Tensor other) -> Tensor", special_xlog1py(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("special_xlog1py", |iter| {
+            native::pointwise::special::xlog1py_meta(iter, self_, other)?;
+            native::pointwise::special::xlog1py(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("special_xlog1py", |iter| native::pointwise::special::xlog1py_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self * log(1 + other)`, but 0 where `self` is 0.
+    SPECIAL_XLOG1PY_OUT: "special_xlog1py.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("special_xlog1py.out", out, |iter| {
+            native::pointwise::special::xlog1py_meta(iter, self_, other)?;
+            native::pointwise::special::xlog1py(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("special_xlog1py.out", out, |iter| native::pointwise::special::xlog1py_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `self * log(1 + other)`, for a number `self`.
+    SPECIAL_XLOG1PY_SELF_SCALAR: "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
+        special_xlog1py_self_scalar(self_: Scalar, other: &Tensor) -> Tensor, by [other];
+    CompositeExplicitAutograd => native::pointwise::special::xlog1py_of_scalar(self_, other),
+}
+
+operator! {
+    /// `self * log(1 + other)`, for a number `self`.
+    SPECIAL_XLOG1PY_SELF_SCALAR_OUT: "special_xlog1py.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        special_xlog1py_self_scalar_out(self_: Scalar, other: &Tensor, out: &Tensor) -> (), by [other, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special::xlog1py_of_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self * log(1 + other)`, for a number `other`.
+    SPECIAL_XLOG1PY_OTHER_SCALAR: "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
+        special_xlog1py_other_scalar(self_: &Tensor, other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::special::xlog1py_scalar(self_, other),
+}
+
+operator! {
+    /// `self * log(1 + other)`, for a number `other`.
+    SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: "special_xlog1py.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        special_xlog1py_other_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special::xlog1py_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `log(exp(self) + exp(other))`, without overflow of the exponentials.
+    LOGADDEXP: "logaddexp(Tensor self, Tensor other) -> Tensor", logaddexp(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("logaddexp", |iter| {
+            native::pointwise::special::logaddexp_meta(iter, self_, other)?;
+            native::pointwise::special::logaddexp(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("logaddexp", |iter| native::pointwise::special::logaddexp_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `log(exp(self) + exp(other))`, without overflow of the exponentials.
+    LOGADDEXP_OUT: "logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        logaddexp_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("logaddexp.out", out, |iter| {
+            native::pointwise::special::logaddexp_meta(iter, self_, other)?;
+            native::pointwise::special::logaddexp(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("logaddexp.out", out, |iter| native::pointwise::special::logaddexp_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `log2(2^self + 2^other)`, without overflow of the powers.
+    LOGADDEXP2: "logaddexp2(Tensor self, Tensor other) -> Tensor", logaddexp2(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("logaddexp2", |iter| {
+            native::pointwise::special::logaddexp2_meta(iter, self_, other)?;
+            native::pointwise::special::logaddexp2(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("logaddexp2", |iter| native::pointwise::special::logaddexp2_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `log2(2^self + 2^other)`, without overflow of the powers.
+    LOGADDEXP2_OUT: "logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        logaddexp2_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("logaddexp2.out", out, |iter| {
+            native::pointwise::special::logaddexp2_meta(iter, self_, other)?;
+            native::pointwise::special::logaddexp2(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("logaddexp2.out", out, |iter| native::pointwise::special::logaddexp2_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
+    HEAVISIDE: "heaviside(Tensor self, Tensor values) -> Tensor", heaviside(self_: &Tensor,
+        values: &Tensor) -> Tensor, by [self_, values];
+    Cpu => {
+        iterate::functional("heaviside", |iter| {
+            native::pointwise::special::heaviside_meta(iter, self_, values)?;
+            native::pointwise::special::heaviside(iter, self_, values)
+        })
+    },
+    Meta => iterate::functional("heaviside", |iter| native::pointwise::special::heaviside_meta(iter, self_, values)),
+}
+
+operator! {
+    /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
+    HEAVISIDE_: "heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)", heaviside_(self_: &Tensor,
+        values: &Tensor) -> (), by [self_, values];
+    Cpu => {
+        iterate::in_place("heaviside_", self_, |iter| {
+            native::pointwise::special::heaviside_meta(iter, self_, values)?;
+            native::pointwise::special::heaviside(iter, self_, values)
+        })
+    },
+    Meta => iterate::in_place("heaviside_", self_, |iter| native::pointwise::special::heaviside_meta(iter, self_,
+        values)),
+}
+
+operator! {
+    /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
+    HEAVISIDE_OUT: "heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)",
+        heaviside_out(self_: &Tensor, values: &Tensor, out: &Tensor) -> (), by [self_, values, out];
+    Cpu => {
+        iterate::out("heaviside.out", out, |iter| {
+            native::pointwise::special::heaviside_meta(iter, self_, values)?;
+            native::pointwise::special::heaviside(iter, self_, values)
+        })
+    },
+    Meta => iterate::out("heaviside.out", out, |iter| native::pointwise::special::heaviside_meta(iter, self_,
+        values)),
+}
+
+operator! {
+    /// The next number after `self` in the direction of `other` that the dtype represents.
+    NEXTAFTER: "nextafter(Tensor self, Tensor other) -> Tensor", nextafter(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("nextafter", |iter| {
+            native::pointwise::special::nextafter_meta(iter, self_, other)?;
+            native::pointwise::special::nextafter(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("nextafter", |iter| native::pointwise::special::nextafter_meta(iter, self_, other)),
+}
+
+operator! {
+    /// The next number after `self` in the direction of `other` that the dtype represents.
+    NEXTAFTER_: "nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)", nextafter_(self_: &Tensor,
+        other: &Tensor) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("nextafter_", self_, |iter| {
+            native::pointwise::special::nextafter_meta(iter, self_, other)?;
+            native::pointwise::special::nextafter(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("nextafter_", self_, |iter| native::pointwise::special::nextafter_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// The next number after `self` in the direction of `other` that the dtype represents.
+    NEXTAFTER_OUT: "nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        nextafter_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("nextafter.out", out, |iter| {
+            native::pointwise::special::nextafter_meta(iter, self_, other)?;
+            native::pointwise::special::nextafter(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("nextafter.out", out, |iter| native::pointwise::special::nextafter_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self * 2^other`, rounded once for whole exponents.
+    LDEXP_TENSOR: "ldexp.Tensor(Tensor self, Tensor other) -> Tensor", ldexp_tensor(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("ldexp.Tensor", |iter| {
+            native::pointwise::special::ldexp_meta(iter, self_, other)?;
+            native::pointwise::special::ldexp(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("ldexp.Tensor", |iter| native::pointwise::special::ldexp_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self * 2^other`, rounded once for whole exponents.
+    LDEXP_: "ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)", ldexp_(self_: &Tensor, other: &Tensor) -> (),
+        by [self_, other];
+    Cpu => {
+        iterate::in_place("ldexp_", self_, |iter| {
+            native::pointwise::special::ldexp_meta(iter, self_, other)?;
+            native::pointwise::special::ldexp(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("ldexp_", self_, |iter| native::pointwise::special::ldexp_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `self * 2^other`, rounded once for whole exponents.
+    LDEXP_OUT: "ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", ldexp_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("ldexp.out", out, |iter| {
+            native::pointwise::special::ldexp_meta(iter, self_, other)?;
+            native::pointwise::special::ldexp(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("ldexp.out", out, |iter| native::pointwise::special::ldexp_meta(iter, self_, other)),
+}
+
+operator! {
+    /// A mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`.
+    FREXP_TENSOR: "frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
+        frexp_tensor(self_: &Tensor) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::pointwise::special::frexp(self_)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        native::pointwise::special::frexp(self_)
+    },
+}
+
+operator! {
+    /// A mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`.
+    FREXP_TENSOR_OUT: "frexp.Tensor_out(Tensor self, *, Tensor(a!) mantissa, Tensor(b!) exponent) -> (Tensor(a!) mantissa, Tensor(b!) exponent)",
+        frexp_tensor_out(self_: &Tensor, mantissa: &Tensor, exponent: &Tensor) -> (), by [self_, mantissa, exponent];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), mantissa, exponent);
+        }
+        let (result0, result1) = native::pointwise::special::frexp(self_)?;
+        copy_all_to_out(&[(&result0, mantissa), (&result1, exponent)])
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), mantissa, exponent);
+        }
+        let (result0, result1) = native::pointwise::special::frexp(self_)?;
+        copy_all_to_out(&[(&result0, mantissa), (&result1, exponent)])
+    },
+}
+
+operator! {
+    /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
+    NAN_TO_NUM: "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+        nan_to_num(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("nan_to_num", |iter| {
+            native::pointwise::special::nan_to_num_meta(iter, self_, nan, posinf, neginf)?;
+            native::pointwise::special::nan_to_num(iter, self_, nan, posinf, neginf)
+        })
+    },
+    Meta => iterate::functional("nan_to_num", |iter| native::pointwise::special::nan_to_num_meta(iter, self_, nan,
+        posinf, neginf)),
+}
+
+operator! {
+    /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
+    NAN_TO_NUM_: "nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)",
+        nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("nan_to_num_", self_, |iter| {
+            native::pointwise::special::nan_to_num_meta(iter, self_, nan, posinf, neginf)?;
+            native::pointwise::special::nan_to_num(iter, self_, nan, posinf, neginf)
+        })
+    },
+    Meta => iterate::in_place("nan_to_num_", self_, |iter| native::pointwise::special::nan_to_num_meta(iter, self_,
+        nan, posinf, neginf)),
+}
+
+operator! {
+    /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
+    NAN_TO_NUM_OUT: "nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)",
+        nan_to_num_out(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("nan_to_num.out", out, |iter| {
+            native::pointwise::special::nan_to_num_meta(iter, self_, nan, posinf, neginf)?;
+            native::pointwise::special::nan_to_num(iter, self_, nan, posinf, neginf)
+        })
+    },
+    Meta => iterate::out("nan_to_num.out", out, |iter| native::pointwise::special::nan_to_num_meta(iter, self_, nan,
+        posinf, neginf)),
+}
+
+operator! {
+    /// `self^exponent`, in float64.
+    FLOAT_POWER_TENSOR_TENSOR: "float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+        float_power_tensor_tensor(self_: &Tensor, exponent: &Tensor) -> Tensor, by [self_, exponent];
+    CompositeImplicitAutograd => native::pointwise::special::float_power(self_, exponent),
+}
+
+operator! {
+    /// `self^exponent`, in float64.
+    FLOAT_POWER_TENSOR_TENSOR_OUT: "float_power.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        float_power_tensor_tensor_out(self_: &Tensor, exponent: &Tensor, out: &Tensor) -> (), by [self_, exponent,
+        out];
+    CompositeImplicitAutograd => {
+        let result = native::pointwise::special::float_power(self_, exponent)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self^exponent`, for a number `self`, in float64.
+    FLOAT_POWER_SCALAR: "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
+        float_power_scalar(self_: Scalar, exponent: &Tensor) -> Tensor, by [exponent];
+    CompositeImplicitAutograd => native::pointwise::special::float_power_of_scalar(self_, exponent),
+}
+
+operator! {
+    /// `self^exponent`, for a number `self`, in float64.
+    FLOAT_POWER_SCALAR_OUT: "float_power.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        float_power_scalar_out(self_: Scalar, exponent: &Tensor, out: &Tensor) -> (), by [exponent, out];
+    CompositeImplicitAutograd => {
+        let result = native::pointwise::special::float_power_of_scalar(self_, exponent)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self^exponent`, for a number `exponent`, in float64.
+    FLOAT_POWER_TENSOR_SCALAR: "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+        float_power_tensor_scalar(self_: &Tensor, exponent: Scalar) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::pointwise::special::float_power_scalar(self_, exponent),
+}
+
+operator! {
+    /// `self^exponent`, for a number `exponent`, in float64.
+    FLOAT_POWER_TENSOR_SCALAR_OUT: "float_power.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        float_power_tensor_scalar_out(self_: &Tensor, exponent: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::pointwise::special::float_power_scalar(self_, exponent)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self = self^exponent`, of float64.
+    FLOAT_POWER__TENSOR: "float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
+        float_power__tensor(self_: &Tensor, exponent: &Tensor) -> (), by [self_, exponent];
+    CompositeImplicitAutograd => native::pointwise::special::float_power_(self_, exponent),
+}
+
+operator! {
+    /// `self = self^exponent`, of float64, for a number `exponent`.
+    FLOAT_POWER__SCALAR: "float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
+        float_power__scalar(self_: &Tensor, exponent: Scalar) -> (), by [self_];
+    CompositeImplicitAutograd => native::pointwise::special::float_power_scalar_(self_, exponent),
+}
+
+operator! {
+    /// Whether each element is real, which is true: no dtype is complex.
+    ISREAL: "isreal(Tensor self) -> Tensor", isreal(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::pointwise::special::isreal(self_),
+}
+
+operator! {
+    /// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
+    SPECIAL_ENTR: "special_entr(Tensor self) -> Tensor", special_entr(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_entr", |iter| {
+            native::pointwise::special::entr_meta(iter, self_)?;
+            native::pointwise::special::entr(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_entr", |iter| native::pointwise::special::entr_meta(iter, self_)),
+}
+
+operator! {
+    /// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
+    SPECIAL_ENTR_OUT: "special_entr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_entr_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_entr.out", out, |iter| {
+            native::pointwise::special::entr_meta(iter, self_)?;
+            native::pointwise::special::entr(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_entr.out", out, |iter| native::pointwise::special::entr_meta(iter, self_)),
+}
+
+operator! {
+    /// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
+    SPECIAL_NDTR: "special_ndtr(Tensor self) -> Tensor", special_ndtr(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_ndtr", |iter| {
+            native::pointwise::special::ndtr_meta(iter, self_)?;
+            native::pointwise::special::ndtr(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_ndtr", |iter| native::pointwise::special::ndtr_meta(iter, self_)),
+}
+
+operator! {
+    /// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
+    SPECIAL_NDTR_OUT: "special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_ndtr_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_ndtr.out", out, |iter| {
+            native::pointwise::special::ndtr_meta(iter, self_)?;
+            native::pointwise::special::ndtr(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_ndtr.out", out, |iter| native::pointwise::special::ndtr_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
+    SPECIAL_LOG_NDTR: "special_log_ndtr(Tensor self) -> Tensor", special_log_ndtr(self_: &Tensor) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("special_log_ndtr", |iter| {
+            native::pointwise::special::log_ndtr_meta(iter, self_)?;
+            native::pointwise::special::log_ndtr(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_log_ndtr", |iter| native::pointwise::special::log_ndtr_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
+    SPECIAL_LOG_NDTR_OUT: "special_log_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_log_ndtr_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_log_ndtr.out", out, |iter| {
+            native::pointwise::special::log_ndtr_meta(iter, self_)?;
+            native::pointwise::special::log_ndtr(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_log_ndtr.out", out, |iter| native::pointwise::special::log_ndtr_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(self^2) * erfc(self)`, without overflow.
+    SPECIAL_ERFCX: "special_erfcx(Tensor self) -> Tensor", special_erfcx(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_erfcx", |iter| {
+            native::pointwise::special::erfcx_meta(iter, self_)?;
+            native::pointwise::special::erfcx(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_erfcx", |iter| native::pointwise::special::erfcx_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(self^2) * erfc(self)`, without overflow.
+    SPECIAL_ERFCX_OUT: "special_erfcx.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_erfcx_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_erfcx.out", out, |iter| {
+            native::pointwise::special::erfcx_meta(iter, self_)?;
+            native::pointwise::special::erfcx(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_erfcx.out", out, |iter| native::pointwise::special::erfcx_meta(iter, self_)),
 }

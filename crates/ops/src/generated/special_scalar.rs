@@ -2,6167 +2,1534 @@
 
 //! The operators whose kernels are in `native::special_scalar`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::{convert_to_out, copy_to_out};
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
-
-/// A kernel of `erfinv`.
-pub type ErfinvFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `erfinv`.
-pub static ERFINV: Operator<ErfinvFn> = Operator::new(
-    "erfinv",
-    "erfinv(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, erfinv_cpu as ErfinvFn),
-        Kernel::new(DispatchKey::Meta, erfinv_meta as ErfinvFn),
-        observed!(ERFINV: ErfinvFn, [self_], self_),
-        boxing!(ERFINV: ErfinvFn, self_),
-    ],
-    erfinv_boxed,
-);
-
-/// The inverse of `erf`, for elements from -1 to 1.
-///
-/// `erfinv(Tensor self) -> Tensor`
-#[inline]
-pub fn erfinv(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ERFINV.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn erfinv_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("erfinv");
-    native::pointwise::special_scalar::erfinv_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::erfinv(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn erfinv_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("erfinv");
-    native::pointwise::special_scalar::erfinv_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn erfinv_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("erfinv", given, 1)?;
-    erfinv(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `erfinv_`.
-pub type ErfinvInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `erfinv_`.
-pub static ERFINV_: Operator<ErfinvInPlaceFn> = Operator::new(
-    "erfinv_",
-    "erfinv_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, erfinv__cpu as ErfinvInPlaceFn),
-        Kernel::new(DispatchKey::Meta, erfinv__meta as ErfinvInPlaceFn),
-        observed!(ERFINV_: ErfinvInPlaceFn, [self_], self_),
-        boxing!(ERFINV_: ErfinvInPlaceFn, self_),
-    ],
-    erfinv__boxed,
-);
-
-/// The inverse of `erf`, for elements from -1 to 1.
-///
-/// `erfinv_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn erfinv_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ERFINV_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn erfinv__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("erfinv_", self_);
-    native::pointwise::special_scalar::erfinv_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::erfinv(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn erfinv__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("erfinv_", self_);
-    native::pointwise::special_scalar::erfinv_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn erfinv__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("erfinv_", given, 1)?;
-    erfinv_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `erfinv.out`.
-pub type ErfinvOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `erfinv.out`.
-pub static ERFINV_OUT: Operator<ErfinvOutFn> = Operator::new(
-    "erfinv.out",
-    "erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, erfinv_out_cpu as ErfinvOutFn),
-        Kernel::new(DispatchKey::Meta, erfinv_out_meta as ErfinvOutFn),
-        observed!(ERFINV_OUT: ErfinvOutFn, [self_, out], self_, out),
-        boxing!(ERFINV_OUT: ErfinvOutFn, self_, out),
-    ],
-    erfinv_out_boxed,
-);
-
-/// The inverse of `erf`, for elements from -1 to 1.
-///
-/// `erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn erfinv_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ERFINV_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn erfinv_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("erfinv.out", out);
-    native::pointwise::special_scalar::erfinv_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::erfinv(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn erfinv_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("erfinv.out", out);
-    native::pointwise::special_scalar::erfinv_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn erfinv_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("erfinv.out", given, 2)?;
-    erfinv_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_ndtri`.
-pub type SpecialNdtriFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_ndtri`.
-pub static SPECIAL_NDTRI: Operator<SpecialNdtriFn> = Operator::new(
-    "special_ndtri",
-    "special_ndtri(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_ndtri_cpu as SpecialNdtriFn),
-        Kernel::new(DispatchKey::Meta, special_ndtri_meta as SpecialNdtriFn),
-        observed!(SPECIAL_NDTRI: SpecialNdtriFn, [self_], self_),
-        boxing!(SPECIAL_NDTRI: SpecialNdtriFn, self_),
-    ],
-    special_ndtri_boxed,
-);
-
-/// The inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability.
-///
-/// `special_ndtri(Tensor self) -> Tensor`
-#[inline]
-pub fn special_ndtri(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_NDTRI.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_ndtri_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_ndtri");
-    native::pointwise::special_scalar::ndtri_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::ndtri(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_ndtri_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_ndtri");
-    native::pointwise::special_scalar::ndtri_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_ndtri_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_ndtri", given, 1)?;
-    special_ndtri(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_ndtri.out`.
-pub type SpecialNdtriOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_ndtri.out`.
-pub static SPECIAL_NDTRI_OUT: Operator<SpecialNdtriOutFn> = Operator::new(
-    "special_ndtri.out",
-    "special_ndtri.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_ndtri_out_cpu as SpecialNdtriOutFn),
-        Kernel::new(DispatchKey::Meta, special_ndtri_out_meta as SpecialNdtriOutFn),
-        observed!(SPECIAL_NDTRI_OUT: SpecialNdtriOutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_NDTRI_OUT: SpecialNdtriOutFn, self_, out),
-    ],
-    special_ndtri_out_boxed,
-);
-
-/// The inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability.
-///
-/// `special_ndtri.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_ndtri_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_NDTRI_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_ndtri_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_ndtri.out", out);
-    native::pointwise::special_scalar::ndtri_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::ndtri(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_ndtri_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_ndtri.out", out);
-    native::pointwise::special_scalar::ndtri_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_ndtri_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_ndtri.out", given, 2)?;
-    special_ndtri_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lgamma`.
-pub type LgammaFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `lgamma`.
-pub static LGAMMA: Operator<LgammaFn> = Operator::new(
-    "lgamma",
-    "lgamma(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, lgamma_cpu as LgammaFn),
-        Kernel::new(DispatchKey::Meta, lgamma_meta as LgammaFn),
-        observed!(LGAMMA: LgammaFn, [self_], self_),
-        boxing!(LGAMMA: LgammaFn, self_),
-    ],
-    lgamma_boxed,
-);
-
-/// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
-///
-/// `lgamma(Tensor self) -> Tensor`
-#[inline]
-pub fn lgamma(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LGAMMA.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn lgamma_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lgamma");
-    native::pointwise::special_scalar::lgamma_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::lgamma(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn lgamma_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lgamma");
-    native::pointwise::special_scalar::lgamma_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn lgamma_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lgamma", given, 1)?;
-    lgamma(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lgamma_`.
-pub type LgammaInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `lgamma_`.
-pub static LGAMMA_: Operator<LgammaInPlaceFn> = Operator::new(
-    "lgamma_",
-    "lgamma_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lgamma__cpu as LgammaInPlaceFn),
-        Kernel::new(DispatchKey::Meta, lgamma__meta as LgammaInPlaceFn),
-        observed!(LGAMMA_: LgammaInPlaceFn, [self_], self_),
-        boxing!(LGAMMA_: LgammaInPlaceFn, self_),
-    ],
-    lgamma__boxed,
-);
-
-/// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
-///
-/// `lgamma_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn lgamma_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = LGAMMA_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn lgamma__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lgamma_", self_);
-    native::pointwise::special_scalar::lgamma_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::lgamma(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn lgamma__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lgamma_", self_);
-    native::pointwise::special_scalar::lgamma_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn lgamma__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lgamma_", given, 1)?;
-    lgamma_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lgamma.out`.
-pub type LgammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `lgamma.out`.
-pub static LGAMMA_OUT: Operator<LgammaOutFn> = Operator::new(
-    "lgamma.out",
-    "lgamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lgamma_out_cpu as LgammaOutFn),
-        Kernel::new(DispatchKey::Meta, lgamma_out_meta as LgammaOutFn),
-        observed!(LGAMMA_OUT: LgammaOutFn, [self_, out], self_, out),
-        boxing!(LGAMMA_OUT: LgammaOutFn, self_, out),
-    ],
-    lgamma_out_boxed,
-);
-
-/// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
-///
-/// `lgamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn lgamma_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LGAMMA_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn lgamma_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("lgamma.out", out);
-    native::pointwise::special_scalar::lgamma_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::lgamma(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn lgamma_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("lgamma.out", out);
-    native::pointwise::special_scalar::lgamma_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn lgamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lgamma.out", given, 2)?;
-    lgamma_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `digamma`.
-pub type DigammaFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `digamma`.
-pub static DIGAMMA: Operator<DigammaFn> = Operator::new(
-    "digamma",
-    "digamma(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, digamma_cpu as DigammaFn),
-        Kernel::new(DispatchKey::Meta, digamma_meta as DigammaFn),
-        observed!(DIGAMMA: DigammaFn, [self_], self_),
-        boxing!(DIGAMMA: DigammaFn, self_),
-    ],
-    digamma_boxed,
-);
-
-/// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
-///
-/// `digamma(Tensor self) -> Tensor`
-#[inline]
-pub fn digamma(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = DIGAMMA.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn digamma_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("digamma");
-    native::pointwise::special_scalar::digamma_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::digamma(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn digamma_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("digamma");
-    native::pointwise::special_scalar::digamma_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn digamma_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("digamma", given, 1)?;
-    digamma(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `digamma_`.
-pub type DigammaInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `digamma_`.
-pub static DIGAMMA_: Operator<DigammaInPlaceFn> = Operator::new(
-    "digamma_",
-    "digamma_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, digamma__cpu as DigammaInPlaceFn),
-        Kernel::new(DispatchKey::Meta, digamma__meta as DigammaInPlaceFn),
-        observed!(DIGAMMA_: DigammaInPlaceFn, [self_], self_),
-        boxing!(DIGAMMA_: DigammaInPlaceFn, self_),
-    ],
-    digamma__boxed,
-);
-
-/// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
-///
-/// `digamma_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn digamma_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIGAMMA_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn digamma__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("digamma_", self_);
-    native::pointwise::special_scalar::digamma_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::digamma(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn digamma__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("digamma_", self_);
-    native::pointwise::special_scalar::digamma_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn digamma__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("digamma_", given, 1)?;
-    digamma_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `digamma.out`.
-pub type DigammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `digamma.out`.
-pub static DIGAMMA_OUT: Operator<DigammaOutFn> = Operator::new(
-    "digamma.out",
-    "digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, digamma_out_cpu as DigammaOutFn),
-        Kernel::new(DispatchKey::Meta, digamma_out_meta as DigammaOutFn),
-        observed!(DIGAMMA_OUT: DigammaOutFn, [self_, out], self_, out),
-        boxing!(DIGAMMA_OUT: DigammaOutFn, self_, out),
-    ],
-    digamma_out_boxed,
-);
-
-/// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
-///
-/// `digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn digamma_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIGAMMA_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn digamma_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("digamma.out", out);
-    native::pointwise::special_scalar::digamma_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::digamma(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn digamma_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("digamma.out", out);
-    native::pointwise::special_scalar::digamma_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn digamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("digamma.out", given, 2)?;
-    digamma_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `polygamma`.
-pub type PolygammaFn = fn(DispatchKeySet, i64, &Tensor) -> Result<Tensor>;
-
-/// The operator `polygamma`.
-pub static POLYGAMMA: Operator<PolygammaFn> = Operator::new(
-    "polygamma",
-    "polygamma(int n, Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, polygamma_cpu as PolygammaFn),
-        Kernel::new(DispatchKey::Meta, polygamma_meta as PolygammaFn),
-        observed!(POLYGAMMA: PolygammaFn, [self_], n, self_),
-        boxing!(POLYGAMMA: PolygammaFn, n, self_),
-    ],
-    polygamma_boxed,
-);
-
-/// The derivative of order `n` of `digamma`.
-///
-/// `polygamma(int n, Tensor self) -> Tensor`
-#[inline]
-pub fn polygamma(n: i64, self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = POLYGAMMA.select(self_.key_set())?;
-    kernel(keys, n, self_)
-}
-
-fn polygamma_cpu(_keys: DispatchKeySet, n: i64, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("polygamma");
-    native::pointwise::special_scalar::polygamma_meta(&mut iter, n, self_)?;
-    native::pointwise::special_scalar::polygamma(&mut iter, n, self_)?;
-    iter.take_result()
-}
-
-fn polygamma_meta(_keys: DispatchKeySet, n: i64, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("polygamma");
-    native::pointwise::special_scalar::polygamma_meta(&mut iter, n, self_)?;
-    iter.take_result()
-}
-
-fn polygamma_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("polygamma", given, 2)?;
-    polygamma(arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `polygamma.out`.
-pub type PolygammaOutFn = fn(DispatchKeySet, i64, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `polygamma.out`.
-pub static POLYGAMMA_OUT: Operator<PolygammaOutFn> = Operator::new(
-    "polygamma.out",
-    "polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, polygamma_out_cpu as PolygammaOutFn),
-        Kernel::new(DispatchKey::Meta, polygamma_out_meta as PolygammaOutFn),
-        observed!(POLYGAMMA_OUT: PolygammaOutFn, [self_, out], n, self_, out),
-        boxing!(POLYGAMMA_OUT: PolygammaOutFn, n, self_, out),
-    ],
-    polygamma_out_boxed,
-);
-
-/// The derivative of order `n` of `digamma`.
-///
-/// `polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn polygamma_out(n: i64, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = POLYGAMMA_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, n, self_, out)
-}
-
-fn polygamma_out_cpu(_keys: DispatchKeySet, n: i64, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("polygamma.out", out);
-    native::pointwise::special_scalar::polygamma_meta(&mut iter, n, self_)?;
-    native::pointwise::special_scalar::polygamma(&mut iter, n, self_)?;
-    iter.finish_out()
-}
-
-fn polygamma_out_meta(_keys: DispatchKeySet, n: i64, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("polygamma.out", out);
-    native::pointwise::special_scalar::polygamma_meta(&mut iter, n, self_)?;
-    iter.finish_out()
-}
-
-fn polygamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("polygamma.out", given, 3)?;
-    polygamma_out(arguments.int()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `polygamma_`.
-pub type PolygammaInPlaceFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
-
-/// The operator `polygamma_`.
-pub static POLYGAMMA_: Operator<PolygammaInPlaceFn> = Operator::new(
-    "polygamma_",
-    "polygamma_(Tensor(a!) self, int n) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, polygamma__composite as PolygammaInPlaceFn),
-        observed!(POLYGAMMA_: PolygammaInPlaceFn, [self_], self_, n),
-        boxing!(POLYGAMMA_: PolygammaInPlaceFn, self_, n),
-    ],
-    polygamma__boxed,
-);
-
-/// `polygamma` in place.
-///
-/// `polygamma_(Tensor(a!) self, int n) -> Tensor(a!)`
-#[inline]
-pub fn polygamma_(self_: &Tensor, n: i64) -> Result<()> {
-    let (keys, kernel) = POLYGAMMA_.select(self_.key_set())?;
-    kernel(keys, self_, n)
-}
-
-fn polygamma__composite(_keys: DispatchKeySet, self_: &Tensor, n: i64) -> Result<()> {
-    native::pointwise::special_scalar::polygamma_(self_, n)
-}
-
-fn polygamma__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("polygamma_", given, 2)?;
-    polygamma_(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mvlgamma`.
-pub type MvlgammaFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `mvlgamma`.
-pub static MVLGAMMA: Operator<MvlgammaFn> = Operator::new(
-    "mvlgamma",
-    "mvlgamma(Tensor self, int p) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma_composite as MvlgammaFn),
-        observed!(MVLGAMMA: MvlgammaFn, [self_], self_, p),
-        boxing!(MVLGAMMA: MvlgammaFn, self_, p),
-    ],
-    mvlgamma_boxed,
-);
-
-/// `p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function.
-///
-/// `mvlgamma(Tensor self, int p) -> Tensor`
-#[inline]
-pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
-    let (keys, kernel) = MVLGAMMA.select(self_.key_set())?;
-    kernel(keys, self_, p)
-}
-
-fn mvlgamma_composite(_keys: DispatchKeySet, self_: &Tensor, p: i64) -> Result<Tensor> {
-    native::pointwise::special_scalar::mvlgamma(self_, p)
-}
-
-fn mvlgamma_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mvlgamma", given, 2)?;
-    mvlgamma(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mvlgamma.out`.
-pub type MvlgammaOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `mvlgamma.out`.
-pub static MVLGAMMA_OUT: Operator<MvlgammaOutFn> = Operator::new(
-    "mvlgamma.out",
-    "mvlgamma.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma_out_composite as MvlgammaOutFn),
-        observed!(MVLGAMMA_OUT: MvlgammaOutFn, [self_, out], self_, p, out),
-        boxing!(MVLGAMMA_OUT: MvlgammaOutFn, self_, p, out),
-    ],
-    mvlgamma_out_boxed,
-);
-
-/// `p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function.
-///
-/// `mvlgamma.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn mvlgamma_out(self_: &Tensor, p: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MVLGAMMA_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, p, out)
-}
-
-fn mvlgamma_out_composite(_keys: DispatchKeySet, self_: &Tensor, p: i64, out: &Tensor) -> Result<()> {
-    let result = native::pointwise::special_scalar::mvlgamma(self_, p)?;
-    convert_to_out(&result, out)
-}
-
-fn mvlgamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mvlgamma.out", given, 3)?;
-    mvlgamma_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mvlgamma_`.
-pub type MvlgammaInPlaceFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
-
-/// The operator `mvlgamma_`.
-pub static MVLGAMMA_: Operator<MvlgammaInPlaceFn> = Operator::new(
-    "mvlgamma_",
-    "mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma__composite as MvlgammaInPlaceFn),
-        observed!(MVLGAMMA_: MvlgammaInPlaceFn, [self_], self_, p),
-        boxing!(MVLGAMMA_: MvlgammaInPlaceFn, self_, p),
-    ],
-    mvlgamma__boxed,
-);
-
-/// `mvlgamma` in place.
-///
-/// `mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)`
-#[inline]
-pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
-    let (keys, kernel) = MVLGAMMA_.select(self_.key_set())?;
-    kernel(keys, self_, p)
-}
-
-fn mvlgamma__composite(_keys: DispatchKeySet, self_: &Tensor, p: i64) -> Result<()> {
-    native::pointwise::special_scalar::mvlgamma_(self_, p)
-}
-
-fn mvlgamma__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mvlgamma_", given, 2)?;
-    mvlgamma_(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_zeta`.
-pub type SpecialZetaFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_zeta`.
-pub static SPECIAL_ZETA: Operator<SpecialZetaFn> = Operator::new(
-    "special_zeta",
-    "special_zeta(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_zeta_cpu as SpecialZetaFn),
-        Kernel::new(DispatchKey::Meta, special_zeta_meta as SpecialZetaFn),
-        observed!(SPECIAL_ZETA: SpecialZetaFn, [self_, other], self_, other),
-        boxing!(SPECIAL_ZETA: SpecialZetaFn, self_, other),
-    ],
-    special_zeta_boxed,
-);
-
-/// `sum((k + other)^-self)` over k from 0, the Hurwitz zeta function.
-///
-/// `special_zeta(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn special_zeta(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_ZETA.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn special_zeta_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_zeta");
-    native::pointwise::special_scalar::zeta_meta(&mut iter, self_, other)?;
-    native::pointwise::special_scalar::zeta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn special_zeta_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_zeta");
-    native::pointwise::special_scalar::zeta_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn special_zeta_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_zeta", given, 2)?;
-    special_zeta(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_zeta.out`.
-pub type SpecialZetaOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_zeta.out`.
-pub static SPECIAL_ZETA_OUT: Operator<SpecialZetaOutFn> = Operator::new(
-    "special_zeta.out",
-    "special_zeta.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_zeta_out_cpu as SpecialZetaOutFn),
-        Kernel::new(DispatchKey::Meta, special_zeta_out_meta as SpecialZetaOutFn),
-        observed!(SPECIAL_ZETA_OUT: SpecialZetaOutFn, [self_, other, out], self_, other, out),
-        boxing!(SPECIAL_ZETA_OUT: SpecialZetaOutFn, self_, other, out),
-    ],
-    special_zeta_out_boxed,
-);
-
-/// `sum((k + other)^-self)` over k from 0, the Hurwitz zeta function.
-///
-/// `special_zeta.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_zeta_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_ZETA_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn special_zeta_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_zeta.out", out);
-    native::pointwise::special_scalar::zeta_meta(&mut iter, self_, other)?;
-    native::pointwise::special_scalar::zeta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn special_zeta_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_zeta.out", out);
-    native::pointwise::special_scalar::zeta_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn special_zeta_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_zeta.out", given, 3)?;
-    special_zeta_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_zeta.self_scalar`.
-pub type SpecialZetaSelfScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_zeta.self_scalar`.
-pub static SPECIAL_ZETA_SELF_SCALAR: Operator<SpecialZetaSelfScalarFn> = Operator::new(
-    "special_zeta.self_scalar",
-    "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_zeta_self_scalar_composite as SpecialZetaSelfScalarFn,
-        ),
-        observed!(SPECIAL_ZETA_SELF_SCALAR: SpecialZetaSelfScalarFn, [other], self_, other),
-        boxing!(SPECIAL_ZETA_SELF_SCALAR: SpecialZetaSelfScalarFn, self_, other),
-    ],
-    special_zeta_self_scalar_boxed,
-);
-
-/// `sum((k + other)^-self)` over k from 0, for a number `self`.
-///
-/// `special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn special_zeta_self_scalar(self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_ZETA_SELF_SCALAR.select(other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn special_zeta_self_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::zeta_of_scalar(self_, other)
-}
-
-fn special_zeta_self_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_zeta.self_scalar", given, 2)?;
-    special_zeta_self_scalar(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_zeta.self_scalar_out`.
-pub type SpecialZetaSelfScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_zeta.self_scalar_out`.
-pub static SPECIAL_ZETA_SELF_SCALAR_OUT: Operator<SpecialZetaSelfScalarOutFn> = Operator::new(
-    "special_zeta.self_scalar_out",
-    "special_zeta.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_zeta_self_scalar_out_composite as SpecialZetaSelfScalarOutFn,
-        ),
-        observed!(SPECIAL_ZETA_SELF_SCALAR_OUT: SpecialZetaSelfScalarOutFn, [other, out], self_, other, out),
-        boxing!(SPECIAL_ZETA_SELF_SCALAR_OUT: SpecialZetaSelfScalarOutFn, self_, other, out),
-    ],
-    special_zeta_self_scalar_out_boxed,
-);
-
-/// `sum((k + other)^-self)` over k from 0, for a number `self`.
-///
-/// `special_zeta.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_zeta_self_scalar_out(self_: Scalar, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_ZETA_SELF_SCALAR_OUT.select(other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn special_zeta_self_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::zeta_of_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn special_zeta_self_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_zeta.self_scalar_out", given, 3)?;
-    special_zeta_self_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_zeta.other_scalar`.
-pub type SpecialZetaOtherScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_zeta.other_scalar`.
-pub static SPECIAL_ZETA_OTHER_SCALAR: Operator<SpecialZetaOtherScalarFn> = Operator::new(
-    "special_zeta.other_scalar",
-    "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_zeta_other_scalar_composite as SpecialZetaOtherScalarFn,
-        ),
-        observed!(SPECIAL_ZETA_OTHER_SCALAR: SpecialZetaOtherScalarFn, [self_], self_, other),
-        boxing!(SPECIAL_ZETA_OTHER_SCALAR: SpecialZetaOtherScalarFn, self_, other),
-    ],
-    special_zeta_other_scalar_boxed,
-);
-
-/// `sum((k + other)^-self)` over k from 0, for a number `other`.
-///
-/// `special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn special_zeta_other_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_ZETA_OTHER_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn special_zeta_other_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::zeta_scalar(self_, other)
-}
-
-fn special_zeta_other_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_zeta.other_scalar", given, 2)?;
-    special_zeta_other_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_zeta.other_scalar_out`.
-pub type SpecialZetaOtherScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_zeta.other_scalar_out`.
-pub static SPECIAL_ZETA_OTHER_SCALAR_OUT: Operator<SpecialZetaOtherScalarOutFn> = Operator::new(
-    "special_zeta.other_scalar_out",
-    "special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_zeta_other_scalar_out_composite as SpecialZetaOtherScalarOutFn,
-        ),
-        observed!(SPECIAL_ZETA_OTHER_SCALAR_OUT: SpecialZetaOtherScalarOutFn, [self_, out], self_, other, out),
-        boxing!(SPECIAL_ZETA_OTHER_SCALAR_OUT: SpecialZetaOtherScalarOutFn, self_, other, out),
-    ],
-    special_zeta_other_scalar_out_boxed,
-);
-
-/// `sum((k + other)^-self)` over k from 0, for a number `other`.
-///
-/// `special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_zeta_other_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_ZETA_OTHER_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn special_zeta_other_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::zeta_scalar(self_, other)?;
-    copy_to_out(&result, out)
-}
-
-fn special_zeta_other_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_zeta.other_scalar_out", given, 3)?;
-    special_zeta_other_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `i0`.
-pub type I0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `i0`.
-pub static I0: Operator<I0Fn> = Operator::new(
-    "i0",
-    "i0(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, i0_cpu as I0Fn),
-        Kernel::new(DispatchKey::Meta, i0_meta as I0Fn),
-        observed!(I0: I0Fn, [self_], self_),
-        boxing!(I0: I0Fn, self_),
-    ],
-    i0_boxed,
-);
-
-/// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
-///
-/// `i0(Tensor self) -> Tensor`
-#[inline]
-pub fn i0(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = I0.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn i0_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("i0");
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i0(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn i0_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("i0");
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn i0_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("i0", given, 1)?;
-    i0(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `i0_`.
-pub type I0InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `i0_`.
-pub static I0_: Operator<I0InPlaceFn> = Operator::new(
-    "i0_",
-    "i0_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, i0__cpu as I0InPlaceFn),
-        Kernel::new(DispatchKey::Meta, i0__meta as I0InPlaceFn),
-        observed!(I0_: I0InPlaceFn, [self_], self_),
-        boxing!(I0_: I0InPlaceFn, self_),
-    ],
-    i0__boxed,
-);
-
-/// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
-///
-/// `i0_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn i0_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = I0_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn i0__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("i0_", self_);
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i0(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn i0__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("i0_", self_);
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn i0__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("i0_", given, 1)?;
-    i0_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `i0.out`.
-pub type I0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `i0.out`.
-pub static I0_OUT: Operator<I0OutFn> = Operator::new(
-    "i0.out",
-    "i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, i0_out_cpu as I0OutFn),
-        Kernel::new(DispatchKey::Meta, i0_out_meta as I0OutFn),
-        observed!(I0_OUT: I0OutFn, [self_, out], self_, out),
-        boxing!(I0_OUT: I0OutFn, self_, out),
-    ],
-    i0_out_boxed,
-);
-
-/// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
-///
-/// `i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn i0_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = I0_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn i0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("i0.out", out);
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i0(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn i0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("i0.out", out);
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn i0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("i0.out", given, 2)?;
-    i0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_i0e`.
-pub type SpecialI0eFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_i0e`.
-pub static SPECIAL_I0E: Operator<SpecialI0eFn> = Operator::new(
-    "special_i0e",
-    "special_i0e(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_i0e_cpu as SpecialI0eFn),
-        Kernel::new(DispatchKey::Meta, special_i0e_meta as SpecialI0eFn),
-        observed!(SPECIAL_I0E: SpecialI0eFn, [self_], self_),
-        boxing!(SPECIAL_I0E: SpecialI0eFn, self_),
-    ],
-    special_i0e_boxed,
-);
-
-/// `exp(-|self|) * i0(self)`.
-///
-/// `special_i0e(Tensor self) -> Tensor`
-#[inline]
-pub fn special_i0e(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_I0E.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_i0e_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_i0e");
-    native::pointwise::special_scalar::i0e_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i0e(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_i0e_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_i0e");
-    native::pointwise::special_scalar::i0e_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_i0e_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_i0e", given, 1)?;
-    special_i0e(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_i0e.out`.
-pub type SpecialI0eOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_i0e.out`.
-pub static SPECIAL_I0E_OUT: Operator<SpecialI0eOutFn> = Operator::new(
-    "special_i0e.out",
-    "special_i0e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_i0e_out_cpu as SpecialI0eOutFn),
-        Kernel::new(DispatchKey::Meta, special_i0e_out_meta as SpecialI0eOutFn),
-        observed!(SPECIAL_I0E_OUT: SpecialI0eOutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_I0E_OUT: SpecialI0eOutFn, self_, out),
-    ],
-    special_i0e_out_boxed,
-);
-
-/// `exp(-|self|) * i0(self)`.
-///
-/// `special_i0e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_i0e_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_I0E_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_i0e_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_i0e.out", out);
-    native::pointwise::special_scalar::i0e_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i0e(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_i0e_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_i0e.out", out);
-    native::pointwise::special_scalar::i0e_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_i0e_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_i0e.out", given, 2)?;
-    special_i0e_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_i1`.
-pub type SpecialI1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_i1`.
-pub static SPECIAL_I1: Operator<SpecialI1Fn> = Operator::new(
-    "special_i1",
-    "special_i1(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_i1_cpu as SpecialI1Fn),
-        Kernel::new(DispatchKey::Meta, special_i1_meta as SpecialI1Fn),
-        observed!(SPECIAL_I1: SpecialI1Fn, [self_], self_),
-        boxing!(SPECIAL_I1: SpecialI1Fn, self_),
-    ],
-    special_i1_boxed,
-);
-
-/// `self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1.
-///
-/// `special_i1(Tensor self) -> Tensor`
-#[inline]
-pub fn special_i1(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_I1.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_i1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_i1");
-    native::pointwise::special_scalar::i1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i1(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_i1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_i1");
-    native::pointwise::special_scalar::i1_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_i1_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_i1", given, 1)?;
-    special_i1(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_i1.out`.
-pub type SpecialI1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_i1.out`.
-pub static SPECIAL_I1_OUT: Operator<SpecialI1OutFn> = Operator::new(
-    "special_i1.out",
-    "special_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_i1_out_cpu as SpecialI1OutFn),
-        Kernel::new(DispatchKey::Meta, special_i1_out_meta as SpecialI1OutFn),
-        observed!(SPECIAL_I1_OUT: SpecialI1OutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_I1_OUT: SpecialI1OutFn, self_, out),
-    ],
-    special_i1_out_boxed,
-);
-
-/// `self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1.
-///
-/// `special_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_i1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_I1_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_i1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_i1.out", out);
-    native::pointwise::special_scalar::i1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i1(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_i1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_i1.out", out);
-    native::pointwise::special_scalar::i1_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_i1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_i1.out", given, 2)?;
-    special_i1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_i1e`.
-pub type SpecialI1eFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_i1e`.
-pub static SPECIAL_I1E: Operator<SpecialI1eFn> = Operator::new(
-    "special_i1e",
-    "special_i1e(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_i1e_cpu as SpecialI1eFn),
-        Kernel::new(DispatchKey::Meta, special_i1e_meta as SpecialI1eFn),
-        observed!(SPECIAL_I1E: SpecialI1eFn, [self_], self_),
-        boxing!(SPECIAL_I1E: SpecialI1eFn, self_),
-    ],
-    special_i1e_boxed,
-);
-
-/// `exp(-|self|) * i1(self)`.
-///
-/// `special_i1e(Tensor self) -> Tensor`
-#[inline]
-pub fn special_i1e(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_I1E.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_i1e_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_i1e");
-    native::pointwise::special_scalar::i1e_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i1e(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_i1e_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_i1e");
-    native::pointwise::special_scalar::i1e_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_i1e_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_i1e", given, 1)?;
-    special_i1e(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_i1e.out`.
-pub type SpecialI1eOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_i1e.out`.
-pub static SPECIAL_I1E_OUT: Operator<SpecialI1eOutFn> = Operator::new(
-    "special_i1e.out",
-    "special_i1e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_i1e_out_cpu as SpecialI1eOutFn),
-        Kernel::new(DispatchKey::Meta, special_i1e_out_meta as SpecialI1eOutFn),
-        observed!(SPECIAL_I1E_OUT: SpecialI1eOutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_I1E_OUT: SpecialI1eOutFn, self_, out),
-    ],
-    special_i1e_out_boxed,
-);
-
-/// `exp(-|self|) * i1(self)`.
-///
-/// `special_i1e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_i1e_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_I1E_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_i1e_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_i1e.out", out);
-    native::pointwise::special_scalar::i1e_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i1e(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_i1e_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_i1e.out", out);
-    native::pointwise::special_scalar::i1e_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_i1e_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_i1e.out", given, 2)?;
-    special_i1e_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `igamma`.
-pub type IgammaFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `igamma`.
-pub static IGAMMA: Operator<IgammaFn> = Operator::new(
-    "igamma",
-    "igamma(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, igamma_cpu as IgammaFn),
-        Kernel::new(DispatchKey::Meta, igamma_meta as IgammaFn),
-        observed!(IGAMMA: IgammaFn, [self_, other], self_, other),
-        boxing!(IGAMMA: IgammaFn, self_, other),
-    ],
-    igamma_boxed,
-);
-
-/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
-///
-/// `igamma(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn igamma(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = IGAMMA.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn igamma_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("igamma");
-    native::pointwise::special_scalar::igamma_meta(&mut iter, self_, other)?;
-    native::pointwise::special_scalar::igamma(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn igamma_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("igamma");
-    native::pointwise::special_scalar::igamma_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn igamma_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("igamma", given, 2)?;
-    igamma(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `igamma_`.
-pub type IgammaInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `igamma_`.
-pub static IGAMMA_: Operator<IgammaInPlaceFn> = Operator::new(
-    "igamma_",
-    "igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, igamma__cpu as IgammaInPlaceFn),
-        Kernel::new(DispatchKey::Meta, igamma__meta as IgammaInPlaceFn),
-        observed!(IGAMMA_: IgammaInPlaceFn, [self_, other], self_, other),
-        boxing!(IGAMMA_: IgammaInPlaceFn, self_, other),
-    ],
-    igamma__boxed,
-);
-
-/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
-///
-/// `igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn igamma_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = IGAMMA_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn igamma__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("igamma_", self_);
-    native::pointwise::special_scalar::igamma_meta(&mut iter, self_, other)?;
-    native::pointwise::special_scalar::igamma(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn igamma__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("igamma_", self_);
-    native::pointwise::special_scalar::igamma_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn igamma__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("igamma_", given, 2)?;
-    igamma_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `igamma.out`.
-pub type IgammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `igamma.out`.
-pub static IGAMMA_OUT: Operator<IgammaOutFn> = Operator::new(
-    "igamma.out",
-    "igamma.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, igamma_out_cpu as IgammaOutFn),
-        Kernel::new(DispatchKey::Meta, igamma_out_meta as IgammaOutFn),
-        observed!(IGAMMA_OUT: IgammaOutFn, [self_, other, out], self_, other, out),
-        boxing!(IGAMMA_OUT: IgammaOutFn, self_, other, out),
-    ],
-    igamma_out_boxed,
-);
-
-/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
-///
-/// `igamma.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn igamma_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = IGAMMA_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn igamma_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("igamma.out", out);
-    native::pointwise::special_scalar::igamma_meta(&mut iter, self_, other)?;
-    native::pointwise::special_scalar::igamma(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn igamma_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("igamma.out", out);
-    native::pointwise::special_scalar::igamma_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn igamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("igamma.out", given, 3)?;
-    igamma_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `igammac`.
-pub type IgammacFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `igammac`.
-pub static IGAMMAC: Operator<IgammacFn> = Operator::new(
-    "igammac",
-    "igammac(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, igammac_cpu as IgammacFn),
-        Kernel::new(DispatchKey::Meta, igammac_meta as IgammacFn),
-        observed!(IGAMMAC: IgammacFn, [self_, other], self_, other),
-        boxing!(IGAMMAC: IgammacFn, self_, other),
-    ],
-    igammac_boxed,
-);
-
-/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
-///
-/// `igammac(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn igammac(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = IGAMMAC.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn igammac_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("igammac");
-    native::pointwise::special_scalar::igammac_meta(&mut iter, self_, other)?;
-    native::pointwise::special_scalar::igammac(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn igammac_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("igammac");
-    native::pointwise::special_scalar::igammac_meta(&mut iter, self_, other)?;
-    iter.take_result()
-}
-
-fn igammac_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("igammac", given, 2)?;
-    igammac(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `igammac_`.
-pub type IgammacInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `igammac_`.
-pub static IGAMMAC_: Operator<IgammacInPlaceFn> = Operator::new(
-    "igammac_",
-    "igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, igammac__cpu as IgammacInPlaceFn),
-        Kernel::new(DispatchKey::Meta, igammac__meta as IgammacInPlaceFn),
-        observed!(IGAMMAC_: IgammacInPlaceFn, [self_, other], self_, other),
-        boxing!(IGAMMAC_: IgammacInPlaceFn, self_, other),
-    ],
-    igammac__boxed,
-);
-
-/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
-///
-/// `igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-#[inline]
-pub fn igammac_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let (keys, kernel) = IGAMMAC_.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn igammac__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("igammac_", self_);
-    native::pointwise::special_scalar::igammac_meta(&mut iter, self_, other)?;
-    native::pointwise::special_scalar::igammac(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn igammac__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("igammac_", self_);
-    native::pointwise::special_scalar::igammac_meta(&mut iter, self_, other)?;
-    iter.finish()
-}
-
-fn igammac__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("igammac_", given, 2)?;
-    igammac_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `igammac.out`.
-pub type IgammacOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `igammac.out`.
-pub static IGAMMAC_OUT: Operator<IgammacOutFn> = Operator::new(
-    "igammac.out",
-    "igammac.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, igammac_out_cpu as IgammacOutFn),
-        Kernel::new(DispatchKey::Meta, igammac_out_meta as IgammacOutFn),
-        observed!(IGAMMAC_OUT: IgammacOutFn, [self_, other, out], self_, other, out),
-        boxing!(IGAMMAC_OUT: IgammacOutFn, self_, other, out),
-    ],
-    igammac_out_boxed,
-);
-
-/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
-///
-/// `igammac.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn igammac_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = IGAMMAC_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, out)
-}
-
-fn igammac_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("igammac.out", out);
-    native::pointwise::special_scalar::igammac_meta(&mut iter, self_, other)?;
-    native::pointwise::special_scalar::igammac(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn igammac_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("igammac.out", out);
-    native::pointwise::special_scalar::igammac_meta(&mut iter, self_, other)?;
-    iter.finish_out()
-}
-
-fn igammac_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("igammac.out", given, 3)?;
-    igammac_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_t`.
-pub type SpecialChebyshevPolynomialTFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_t`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialChebyshevPolynomialTFn> = Operator::new(
-    "special_chebyshev_polynomial_t",
-    "special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_t_cpu as SpecialChebyshevPolynomialTFn),
-        Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_t_meta as SpecialChebyshevPolynomialTFn),
-        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T: SpecialChebyshevPolynomialTFn, [x, n], x, n),
-        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T: SpecialChebyshevPolynomialTFn, x, n),
-    ],
-    special_chebyshev_polynomial_t_boxed,
-);
-
-/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind.
-///
-/// `special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_T.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_t_cpu(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_chebyshev_polynomial_t");
-    native::pointwise::special_scalar::chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::chebyshev_polynomial_t(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_chebyshev_polynomial_t_meta(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_chebyshev_polynomial_t");
-    native::pointwise::special_scalar::chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_chebyshev_polynomial_t_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_t", given, 2)?;
-    special_chebyshev_polynomial_t(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_t.out`.
-pub type SpecialChebyshevPolynomialTOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_t.out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialChebyshevPolynomialTOutFn> = Operator::new(
-    "special_chebyshev_polynomial_t.out",
-    "special_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            special_chebyshev_polynomial_t_out_cpu as SpecialChebyshevPolynomialTOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_chebyshev_polynomial_t_out_meta as SpecialChebyshevPolynomialTOutFn,
-        ),
-        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialChebyshevPolynomialTOutFn, [x, n, out], x, n, out),
-        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialChebyshevPolynomialTOutFn, x, n, out),
-    ],
-    special_chebyshev_polynomial_t_out_boxed,
-);
-
-/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind.
-///
-/// `special_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_t_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_chebyshev_polynomial_t.out", out);
-    native::pointwise::special_scalar::chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::chebyshev_polynomial_t(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_chebyshev_polynomial_t_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_chebyshev_polynomial_t.out", out);
-    native::pointwise::special_scalar::chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_chebyshev_polynomial_t_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_t.out", given, 3)?;
-    special_chebyshev_polynomial_t_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_t.x_scalar`.
-pub type SpecialChebyshevPolynomialTXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_t.x_scalar`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<SpecialChebyshevPolynomialTXScalarFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_t.x_scalar",
-        "special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_t_x_scalar_composite as SpecialChebyshevPolynomialTXScalarFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialChebyshevPolynomialTXScalarFn, [n], x, n),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialChebyshevPolynomialTXScalarFn, x, n),
-        ],
-        special_chebyshev_polynomial_t_x_scalar_boxed,
-    );
-
-/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `x`.
-///
-/// `special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_t_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_t_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::chebyshev_polynomial_t_of_number(x, n)
-}
-
-fn special_chebyshev_polynomial_t_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_t.x_scalar", given, 2)?;
-    special_chebyshev_polynomial_t_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_t.x_scalar_out`.
-pub type SpecialChebyshevPolynomialTXScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_t.x_scalar_out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<SpecialChebyshevPolynomialTXScalarOutFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_t.x_scalar_out",
-        "special_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_t_x_scalar_out_composite
-                    as SpecialChebyshevPolynomialTXScalarOutFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialChebyshevPolynomialTXScalarOutFn, [n, out], x, n, out),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialChebyshevPolynomialTXScalarOutFn, x, n, out),
-        ],
-        special_chebyshev_polynomial_t_x_scalar_out_boxed,
-    );
-
-/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `x`.
-///
-/// `special_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_t_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_t_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::chebyshev_polynomial_t_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_chebyshev_polynomial_t_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_t.x_scalar_out", given, 3)?;
-    special_chebyshev_polynomial_t_x_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_t.n_scalar`.
-pub type SpecialChebyshevPolynomialTNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_t.n_scalar`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<SpecialChebyshevPolynomialTNScalarFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_t.n_scalar",
-        "special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_t_n_scalar_composite as SpecialChebyshevPolynomialTNScalarFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialChebyshevPolynomialTNScalarFn, [x], x, n),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialChebyshevPolynomialTNScalarFn, x, n),
-        ],
-        special_chebyshev_polynomial_t_n_scalar_boxed,
-    );
-
-/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `n`.
-///
-/// `special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_t_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_t_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::chebyshev_polynomial_t_of_order(x, n)
-}
-
-fn special_chebyshev_polynomial_t_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_t.n_scalar", given, 2)?;
-    special_chebyshev_polynomial_t_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_t.n_scalar_out`.
-pub type SpecialChebyshevPolynomialTNScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_t.n_scalar_out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<SpecialChebyshevPolynomialTNScalarOutFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_t.n_scalar_out",
-        "special_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_t_n_scalar_out_composite
-                    as SpecialChebyshevPolynomialTNScalarOutFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialChebyshevPolynomialTNScalarOutFn, [x, out], x, n, out),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialChebyshevPolynomialTNScalarOutFn, x, n, out),
-        ],
-        special_chebyshev_polynomial_t_n_scalar_out_boxed,
-    );
-
-/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `n`.
-///
-/// `special_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_t_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_t_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::chebyshev_polynomial_t_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_chebyshev_polynomial_t_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_t.n_scalar_out", given, 3)?;
-    special_chebyshev_polynomial_t_n_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_u`.
-pub type SpecialChebyshevPolynomialUFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_u`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialChebyshevPolynomialUFn> = Operator::new(
-    "special_chebyshev_polynomial_u",
-    "special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_u_cpu as SpecialChebyshevPolynomialUFn),
-        Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_u_meta as SpecialChebyshevPolynomialUFn),
-        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U: SpecialChebyshevPolynomialUFn, [x, n], x, n),
-        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U: SpecialChebyshevPolynomialUFn, x, n),
-    ],
-    special_chebyshev_polynomial_u_boxed,
-);
-
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind.
-///
-/// `special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_U.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_u_cpu(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_chebyshev_polynomial_u");
-    native::pointwise::special_scalar::chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::chebyshev_polynomial_u(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_chebyshev_polynomial_u_meta(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_chebyshev_polynomial_u");
-    native::pointwise::special_scalar::chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_chebyshev_polynomial_u_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_u", given, 2)?;
-    special_chebyshev_polynomial_u(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_u.out`.
-pub type SpecialChebyshevPolynomialUOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_u.out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialChebyshevPolynomialUOutFn> = Operator::new(
-    "special_chebyshev_polynomial_u.out",
-    "special_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            special_chebyshev_polynomial_u_out_cpu as SpecialChebyshevPolynomialUOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_chebyshev_polynomial_u_out_meta as SpecialChebyshevPolynomialUOutFn,
-        ),
-        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialChebyshevPolynomialUOutFn, [x, n, out], x, n, out),
-        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialChebyshevPolynomialUOutFn, x, n, out),
-    ],
-    special_chebyshev_polynomial_u_out_boxed,
-);
-
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind.
-///
-/// `special_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_u_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_chebyshev_polynomial_u.out", out);
-    native::pointwise::special_scalar::chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::chebyshev_polynomial_u(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_chebyshev_polynomial_u_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_chebyshev_polynomial_u.out", out);
-    native::pointwise::special_scalar::chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_chebyshev_polynomial_u_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_u.out", given, 3)?;
-    special_chebyshev_polynomial_u_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_u.x_scalar`.
-pub type SpecialChebyshevPolynomialUXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_u.x_scalar`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<SpecialChebyshevPolynomialUXScalarFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_u.x_scalar",
-        "special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_u_x_scalar_composite as SpecialChebyshevPolynomialUXScalarFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialChebyshevPolynomialUXScalarFn, [n], x, n),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialChebyshevPolynomialUXScalarFn, x, n),
-        ],
-        special_chebyshev_polynomial_u_x_scalar_boxed,
-    );
-
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `x`.
-///
-/// `special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_u_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_u_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::chebyshev_polynomial_u_of_number(x, n)
-}
-
-fn special_chebyshev_polynomial_u_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_u.x_scalar", given, 2)?;
-    special_chebyshev_polynomial_u_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_u.x_scalar_out`.
-pub type SpecialChebyshevPolynomialUXScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_u.x_scalar_out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<SpecialChebyshevPolynomialUXScalarOutFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_u.x_scalar_out",
-        "special_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_u_x_scalar_out_composite
-                    as SpecialChebyshevPolynomialUXScalarOutFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialChebyshevPolynomialUXScalarOutFn, [n, out], x, n, out),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialChebyshevPolynomialUXScalarOutFn, x, n, out),
-        ],
-        special_chebyshev_polynomial_u_x_scalar_out_boxed,
-    );
-
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `x`.
-///
-/// `special_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_u_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_u_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::chebyshev_polynomial_u_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_chebyshev_polynomial_u_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_u.x_scalar_out", given, 3)?;
-    special_chebyshev_polynomial_u_x_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_u.n_scalar`.
-pub type SpecialChebyshevPolynomialUNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_u.n_scalar`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<SpecialChebyshevPolynomialUNScalarFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_u.n_scalar",
-        "special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_u_n_scalar_composite as SpecialChebyshevPolynomialUNScalarFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialChebyshevPolynomialUNScalarFn, [x], x, n),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialChebyshevPolynomialUNScalarFn, x, n),
-        ],
-        special_chebyshev_polynomial_u_n_scalar_boxed,
-    );
-
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `n`.
-///
-/// `special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_u_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_u_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::chebyshev_polynomial_u_of_order(x, n)
-}
-
-fn special_chebyshev_polynomial_u_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_u.n_scalar", given, 2)?;
-    special_chebyshev_polynomial_u_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_u.n_scalar_out`.
-pub type SpecialChebyshevPolynomialUNScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_u.n_scalar_out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<SpecialChebyshevPolynomialUNScalarOutFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_u.n_scalar_out",
-        "special_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_u_n_scalar_out_composite
-                    as SpecialChebyshevPolynomialUNScalarOutFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialChebyshevPolynomialUNScalarOutFn, [x, out], x, n, out),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialChebyshevPolynomialUNScalarOutFn, x, n, out),
-        ],
-        special_chebyshev_polynomial_u_n_scalar_out_boxed,
-    );
-
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `n`.
-///
-/// `special_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_u_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_u_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::chebyshev_polynomial_u_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_chebyshev_polynomial_u_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_u.n_scalar_out", given, 3)?;
-    special_chebyshev_polynomial_u_n_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_v`.
-pub type SpecialChebyshevPolynomialVFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_v`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialChebyshevPolynomialVFn> = Operator::new(
-    "special_chebyshev_polynomial_v",
-    "special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_v_cpu as SpecialChebyshevPolynomialVFn),
-        Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_v_meta as SpecialChebyshevPolynomialVFn),
-        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V: SpecialChebyshevPolynomialVFn, [x, n], x, n),
-        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V: SpecialChebyshevPolynomialVFn, x, n),
-    ],
-    special_chebyshev_polynomial_v_boxed,
-);
-
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind.
-///
-/// `special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_V.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_v_cpu(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_chebyshev_polynomial_v");
-    native::pointwise::special_scalar::chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::chebyshev_polynomial_v(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_chebyshev_polynomial_v_meta(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_chebyshev_polynomial_v");
-    native::pointwise::special_scalar::chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_chebyshev_polynomial_v_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_v", given, 2)?;
-    special_chebyshev_polynomial_v(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_v.out`.
-pub type SpecialChebyshevPolynomialVOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_v.out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialChebyshevPolynomialVOutFn> = Operator::new(
-    "special_chebyshev_polynomial_v.out",
-    "special_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            special_chebyshev_polynomial_v_out_cpu as SpecialChebyshevPolynomialVOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_chebyshev_polynomial_v_out_meta as SpecialChebyshevPolynomialVOutFn,
-        ),
-        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialChebyshevPolynomialVOutFn, [x, n, out], x, n, out),
-        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialChebyshevPolynomialVOutFn, x, n, out),
-    ],
-    special_chebyshev_polynomial_v_out_boxed,
-);
-
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind.
-///
-/// `special_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_v_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_chebyshev_polynomial_v.out", out);
-    native::pointwise::special_scalar::chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::chebyshev_polynomial_v(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_chebyshev_polynomial_v_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_chebyshev_polynomial_v.out", out);
-    native::pointwise::special_scalar::chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_chebyshev_polynomial_v_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_v.out", given, 3)?;
-    special_chebyshev_polynomial_v_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_v.x_scalar`.
-pub type SpecialChebyshevPolynomialVXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_v.x_scalar`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<SpecialChebyshevPolynomialVXScalarFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_v.x_scalar",
-        "special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_v_x_scalar_composite as SpecialChebyshevPolynomialVXScalarFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialChebyshevPolynomialVXScalarFn, [n], x, n),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialChebyshevPolynomialVXScalarFn, x, n),
-        ],
-        special_chebyshev_polynomial_v_x_scalar_boxed,
-    );
-
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `x`.
-///
-/// `special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_v_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_v_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::chebyshev_polynomial_v_of_number(x, n)
-}
-
-fn special_chebyshev_polynomial_v_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_v.x_scalar", given, 2)?;
-    special_chebyshev_polynomial_v_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_v.x_scalar_out`.
-pub type SpecialChebyshevPolynomialVXScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_v.x_scalar_out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<SpecialChebyshevPolynomialVXScalarOutFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_v.x_scalar_out",
-        "special_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_v_x_scalar_out_composite
-                    as SpecialChebyshevPolynomialVXScalarOutFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialChebyshevPolynomialVXScalarOutFn, [n, out], x, n, out),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialChebyshevPolynomialVXScalarOutFn, x, n, out),
-        ],
-        special_chebyshev_polynomial_v_x_scalar_out_boxed,
-    );
-
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `x`.
-///
-/// `special_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_v_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_v_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::chebyshev_polynomial_v_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_chebyshev_polynomial_v_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_v.x_scalar_out", given, 3)?;
-    special_chebyshev_polynomial_v_x_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_v.n_scalar`.
-pub type SpecialChebyshevPolynomialVNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_v.n_scalar`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<SpecialChebyshevPolynomialVNScalarFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_v.n_scalar",
-        "special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_v_n_scalar_composite as SpecialChebyshevPolynomialVNScalarFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialChebyshevPolynomialVNScalarFn, [x], x, n),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialChebyshevPolynomialVNScalarFn, x, n),
-        ],
-        special_chebyshev_polynomial_v_n_scalar_boxed,
-    );
-
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `n`.
-///
-/// `special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_v_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_v_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::chebyshev_polynomial_v_of_order(x, n)
-}
-
-fn special_chebyshev_polynomial_v_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_v.n_scalar", given, 2)?;
-    special_chebyshev_polynomial_v_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_v.n_scalar_out`.
-pub type SpecialChebyshevPolynomialVNScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_v.n_scalar_out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<SpecialChebyshevPolynomialVNScalarOutFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_v.n_scalar_out",
-        "special_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_v_n_scalar_out_composite
-                    as SpecialChebyshevPolynomialVNScalarOutFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialChebyshevPolynomialVNScalarOutFn, [x, out], x, n, out),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialChebyshevPolynomialVNScalarOutFn, x, n, out),
-        ],
-        special_chebyshev_polynomial_v_n_scalar_out_boxed,
-    );
-
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `n`.
-///
-/// `special_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_v_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_v_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::chebyshev_polynomial_v_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_chebyshev_polynomial_v_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_v.n_scalar_out", given, 3)?;
-    special_chebyshev_polynomial_v_n_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_w`.
-pub type SpecialChebyshevPolynomialWFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_w`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialChebyshevPolynomialWFn> = Operator::new(
-    "special_chebyshev_polynomial_w",
-    "special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_w_cpu as SpecialChebyshevPolynomialWFn),
-        Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_w_meta as SpecialChebyshevPolynomialWFn),
-        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W: SpecialChebyshevPolynomialWFn, [x, n], x, n),
-        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W: SpecialChebyshevPolynomialWFn, x, n),
-    ],
-    special_chebyshev_polynomial_w_boxed,
-);
-
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind.
-///
-/// `special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_W.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_w_cpu(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_chebyshev_polynomial_w");
-    native::pointwise::special_scalar::chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::chebyshev_polynomial_w(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_chebyshev_polynomial_w_meta(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_chebyshev_polynomial_w");
-    native::pointwise::special_scalar::chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_chebyshev_polynomial_w_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_w", given, 2)?;
-    special_chebyshev_polynomial_w(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_w.out`.
-pub type SpecialChebyshevPolynomialWOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_w.out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialChebyshevPolynomialWOutFn> = Operator::new(
-    "special_chebyshev_polynomial_w.out",
-    "special_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            special_chebyshev_polynomial_w_out_cpu as SpecialChebyshevPolynomialWOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_chebyshev_polynomial_w_out_meta as SpecialChebyshevPolynomialWOutFn,
-        ),
-        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialChebyshevPolynomialWOutFn, [x, n, out], x, n, out),
-        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialChebyshevPolynomialWOutFn, x, n, out),
-    ],
-    special_chebyshev_polynomial_w_out_boxed,
-);
-
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind.
-///
-/// `special_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_w_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_chebyshev_polynomial_w.out", out);
-    native::pointwise::special_scalar::chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::chebyshev_polynomial_w(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_chebyshev_polynomial_w_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_chebyshev_polynomial_w.out", out);
-    native::pointwise::special_scalar::chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_chebyshev_polynomial_w_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_w.out", given, 3)?;
-    special_chebyshev_polynomial_w_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_w.x_scalar`.
-pub type SpecialChebyshevPolynomialWXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_w.x_scalar`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<SpecialChebyshevPolynomialWXScalarFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_w.x_scalar",
-        "special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_w_x_scalar_composite as SpecialChebyshevPolynomialWXScalarFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialChebyshevPolynomialWXScalarFn, [n], x, n),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialChebyshevPolynomialWXScalarFn, x, n),
-        ],
-        special_chebyshev_polynomial_w_x_scalar_boxed,
-    );
-
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `x`.
-///
-/// `special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_w_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_w_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::chebyshev_polynomial_w_of_number(x, n)
-}
-
-fn special_chebyshev_polynomial_w_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_w.x_scalar", given, 2)?;
-    special_chebyshev_polynomial_w_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_w.x_scalar_out`.
-pub type SpecialChebyshevPolynomialWXScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_w.x_scalar_out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<SpecialChebyshevPolynomialWXScalarOutFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_w.x_scalar_out",
-        "special_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_w_x_scalar_out_composite
-                    as SpecialChebyshevPolynomialWXScalarOutFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialChebyshevPolynomialWXScalarOutFn, [n, out], x, n, out),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialChebyshevPolynomialWXScalarOutFn, x, n, out),
-        ],
-        special_chebyshev_polynomial_w_x_scalar_out_boxed,
-    );
-
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `x`.
-///
-/// `special_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_w_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_w_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::chebyshev_polynomial_w_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_chebyshev_polynomial_w_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_w.x_scalar_out", given, 3)?;
-    special_chebyshev_polynomial_w_x_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_w.n_scalar`.
-pub type SpecialChebyshevPolynomialWNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_chebyshev_polynomial_w.n_scalar`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<SpecialChebyshevPolynomialWNScalarFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_w.n_scalar",
-        "special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_w_n_scalar_composite as SpecialChebyshevPolynomialWNScalarFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialChebyshevPolynomialWNScalarFn, [x], x, n),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialChebyshevPolynomialWNScalarFn, x, n),
-        ],
-        special_chebyshev_polynomial_w_n_scalar_boxed,
-    );
-
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `n`.
-///
-/// `special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_chebyshev_polynomial_w_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_chebyshev_polynomial_w_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::chebyshev_polynomial_w_of_order(x, n)
-}
-
-fn special_chebyshev_polynomial_w_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_w.n_scalar", given, 2)?;
-    special_chebyshev_polynomial_w_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_chebyshev_polynomial_w.n_scalar_out`.
-pub type SpecialChebyshevPolynomialWNScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_chebyshev_polynomial_w.n_scalar_out`.
-pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<SpecialChebyshevPolynomialWNScalarOutFn> =
-    Operator::new(
-        "special_chebyshev_polynomial_w.n_scalar_out",
-        "special_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_chebyshev_polynomial_w_n_scalar_out_composite
-                    as SpecialChebyshevPolynomialWNScalarOutFn,
-            ),
-            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialChebyshevPolynomialWNScalarOutFn, [x, out], x, n, out),
-            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialChebyshevPolynomialWNScalarOutFn, x, n, out),
-        ],
-        special_chebyshev_polynomial_w_n_scalar_out_boxed,
-    );
-
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `n`.
-///
-/// `special_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_chebyshev_polynomial_w_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_chebyshev_polynomial_w_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::chebyshev_polynomial_w_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_chebyshev_polynomial_w_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_chebyshev_polynomial_w.n_scalar_out", given, 3)?;
-    special_chebyshev_polynomial_w_n_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_t`.
-pub type SpecialShiftedChebyshevPolynomialTFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_t`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialShiftedChebyshevPolynomialTFn> =
-    Operator::new(
-        "special_shifted_chebyshev_polynomial_t",
-        "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_shifted_chebyshev_polynomial_t_cpu as SpecialShiftedChebyshevPolynomialTFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_shifted_chebyshev_polynomial_t_meta as SpecialShiftedChebyshevPolynomialTFn,
-            ),
-            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: SpecialShiftedChebyshevPolynomialTFn, [x, n], x, n),
-            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: SpecialShiftedChebyshevPolynomialTFn, x, n),
-        ],
-        special_shifted_chebyshev_polynomial_t_boxed,
-    );
-
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1.
-///
-/// `special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_t_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_shifted_chebyshev_polynomial_t");
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_t(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_shifted_chebyshev_polynomial_t_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_shifted_chebyshev_polynomial_t");
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_shifted_chebyshev_polynomial_t_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_t", given, 2)?;
-    special_shifted_chebyshev_polynomial_t(arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_t.out`.
-pub type SpecialShiftedChebyshevPolynomialTOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_t.out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialShiftedChebyshevPolynomialTOutFn> =
-    Operator::new(
-        "special_shifted_chebyshev_polynomial_t.out",
-        "special_shifted_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_shifted_chebyshev_polynomial_t_out_cpu as SpecialShiftedChebyshevPolynomialTOutFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_shifted_chebyshev_polynomial_t_out_meta as SpecialShiftedChebyshevPolynomialTOutFn,
-            ),
-            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialShiftedChebyshevPolynomialTOutFn, [x, n, out], x, n, out),
-            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialShiftedChebyshevPolynomialTOutFn, x, n, out),
-        ],
-        special_shifted_chebyshev_polynomial_t_out_boxed,
-    );
-
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1.
-///
-/// `special_shifted_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_t_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_t.out", out);
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_t(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_shifted_chebyshev_polynomial_t_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_t.out", out);
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_shifted_chebyshev_polynomial_t_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_t.out", given, 3)?;
-    special_shifted_chebyshev_polynomial_t_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_t.x_scalar`.
-pub type SpecialShiftedChebyshevPolynomialTXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_t.x_scalar`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<
-    SpecialShiftedChebyshevPolynomialTXScalarFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_t.x_scalar",
-    "special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_t_x_scalar_composite
-                as SpecialShiftedChebyshevPolynomialTXScalarFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialShiftedChebyshevPolynomialTXScalarFn, [n], x, n),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialShiftedChebyshevPolynomialTXScalarFn, x, n),
-    ],
-    special_shifted_chebyshev_polynomial_t_x_scalar_boxed,
-);
-
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `x`.
-///
-/// `special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_t_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_t_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_of_number(x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_t_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_t.x_scalar", given, 2)?;
-    special_shifted_chebyshev_polynomial_t_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_t.x_scalar_out`.
-pub type SpecialShiftedChebyshevPolynomialTXScalarOutFn =
-    fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_t.x_scalar_out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<
-    SpecialShiftedChebyshevPolynomialTXScalarOutFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_t.x_scalar_out",
-    "special_shifted_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_t_x_scalar_out_composite
-                as SpecialShiftedChebyshevPolynomialTXScalarOutFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTXScalarOutFn, [n, out], x, n, out),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTXScalarOutFn, x, n, out),
-    ],
-    special_shifted_chebyshev_polynomial_t_x_scalar_out_boxed,
-);
-
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `x`.
-///
-/// `special_shifted_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_t_x_scalar_out(
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_t_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_shifted_chebyshev_polynomial_t_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_t.x_scalar_out", given, 3)?;
-    special_shifted_chebyshev_polynomial_t_x_scalar_out(
-        arguments.scalar()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_t.n_scalar`.
-pub type SpecialShiftedChebyshevPolynomialTNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_t.n_scalar`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<
-    SpecialShiftedChebyshevPolynomialTNScalarFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_t.n_scalar",
-    "special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_t_n_scalar_composite
-                as SpecialShiftedChebyshevPolynomialTNScalarFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialShiftedChebyshevPolynomialTNScalarFn, [x], x, n),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialShiftedChebyshevPolynomialTNScalarFn, x, n),
-    ],
-    special_shifted_chebyshev_polynomial_t_n_scalar_boxed,
-);
-
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `n`.
-///
-/// `special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_t_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_t_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_of_order(x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_t_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_t.n_scalar", given, 2)?;
-    special_shifted_chebyshev_polynomial_t_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_t.n_scalar_out`.
-pub type SpecialShiftedChebyshevPolynomialTNScalarOutFn =
-    fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_t.n_scalar_out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<
-    SpecialShiftedChebyshevPolynomialTNScalarOutFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_t.n_scalar_out",
-    "special_shifted_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_t_n_scalar_out_composite
-                as SpecialShiftedChebyshevPolynomialTNScalarOutFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTNScalarOutFn, [x, out], x, n, out),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTNScalarOutFn, x, n, out),
-    ],
-    special_shifted_chebyshev_polynomial_t_n_scalar_out_boxed,
-);
-
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `n`.
-///
-/// `special_shifted_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_t_n_scalar_out(
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_t_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_shifted_chebyshev_polynomial_t_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_t.n_scalar_out", given, 3)?;
-    special_shifted_chebyshev_polynomial_t_n_scalar_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_u`.
-pub type SpecialShiftedChebyshevPolynomialUFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_u`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialShiftedChebyshevPolynomialUFn> =
-    Operator::new(
-        "special_shifted_chebyshev_polynomial_u",
-        "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_shifted_chebyshev_polynomial_u_cpu as SpecialShiftedChebyshevPolynomialUFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_shifted_chebyshev_polynomial_u_meta as SpecialShiftedChebyshevPolynomialUFn,
-            ),
-            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: SpecialShiftedChebyshevPolynomialUFn, [x, n], x, n),
-            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: SpecialShiftedChebyshevPolynomialUFn, x, n),
-        ],
-        special_shifted_chebyshev_polynomial_u_boxed,
-    );
-
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1.
-///
-/// `special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_u_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_shifted_chebyshev_polynomial_u");
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_u(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_shifted_chebyshev_polynomial_u_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_shifted_chebyshev_polynomial_u");
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_shifted_chebyshev_polynomial_u_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_u", given, 2)?;
-    special_shifted_chebyshev_polynomial_u(arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_u.out`.
-pub type SpecialShiftedChebyshevPolynomialUOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_u.out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialShiftedChebyshevPolynomialUOutFn> =
-    Operator::new(
-        "special_shifted_chebyshev_polynomial_u.out",
-        "special_shifted_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_shifted_chebyshev_polynomial_u_out_cpu as SpecialShiftedChebyshevPolynomialUOutFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_shifted_chebyshev_polynomial_u_out_meta as SpecialShiftedChebyshevPolynomialUOutFn,
-            ),
-            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialShiftedChebyshevPolynomialUOutFn, [x, n, out], x, n, out),
-            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialShiftedChebyshevPolynomialUOutFn, x, n, out),
-        ],
-        special_shifted_chebyshev_polynomial_u_out_boxed,
-    );
-
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1.
-///
-/// `special_shifted_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_u_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_u.out", out);
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_u(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_shifted_chebyshev_polynomial_u_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_u.out", out);
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_shifted_chebyshev_polynomial_u_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_u.out", given, 3)?;
-    special_shifted_chebyshev_polynomial_u_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_u.x_scalar`.
-pub type SpecialShiftedChebyshevPolynomialUXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_u.x_scalar`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<
-    SpecialShiftedChebyshevPolynomialUXScalarFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_u.x_scalar",
-    "special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_u_x_scalar_composite
-                as SpecialShiftedChebyshevPolynomialUXScalarFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialShiftedChebyshevPolynomialUXScalarFn, [n], x, n),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialShiftedChebyshevPolynomialUXScalarFn, x, n),
-    ],
-    special_shifted_chebyshev_polynomial_u_x_scalar_boxed,
-);
-
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `x`.
-///
-/// `special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_u_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_u_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_of_number(x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_u_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_u.x_scalar", given, 2)?;
-    special_shifted_chebyshev_polynomial_u_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_u.x_scalar_out`.
-pub type SpecialShiftedChebyshevPolynomialUXScalarOutFn =
-    fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_u.x_scalar_out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<
-    SpecialShiftedChebyshevPolynomialUXScalarOutFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_u.x_scalar_out",
-    "special_shifted_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_u_x_scalar_out_composite
-                as SpecialShiftedChebyshevPolynomialUXScalarOutFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUXScalarOutFn, [n, out], x, n, out),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUXScalarOutFn, x, n, out),
-    ],
-    special_shifted_chebyshev_polynomial_u_x_scalar_out_boxed,
-);
-
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `x`.
-///
-/// `special_shifted_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_u_x_scalar_out(
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_u_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_shifted_chebyshev_polynomial_u_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_u.x_scalar_out", given, 3)?;
-    special_shifted_chebyshev_polynomial_u_x_scalar_out(
-        arguments.scalar()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_u.n_scalar`.
-pub type SpecialShiftedChebyshevPolynomialUNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_u.n_scalar`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<
-    SpecialShiftedChebyshevPolynomialUNScalarFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_u.n_scalar",
-    "special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_u_n_scalar_composite
-                as SpecialShiftedChebyshevPolynomialUNScalarFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialShiftedChebyshevPolynomialUNScalarFn, [x], x, n),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialShiftedChebyshevPolynomialUNScalarFn, x, n),
-    ],
-    special_shifted_chebyshev_polynomial_u_n_scalar_boxed,
-);
-
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `n`.
-///
-/// `special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_u_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_u_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_of_order(x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_u_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_u.n_scalar", given, 2)?;
-    special_shifted_chebyshev_polynomial_u_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_u.n_scalar_out`.
-pub type SpecialShiftedChebyshevPolynomialUNScalarOutFn =
-    fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_u.n_scalar_out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<
-    SpecialShiftedChebyshevPolynomialUNScalarOutFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_u.n_scalar_out",
-    "special_shifted_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_u_n_scalar_out_composite
-                as SpecialShiftedChebyshevPolynomialUNScalarOutFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUNScalarOutFn, [x, out], x, n, out),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUNScalarOutFn, x, n, out),
-    ],
-    special_shifted_chebyshev_polynomial_u_n_scalar_out_boxed,
-);
-
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `n`.
-///
-/// `special_shifted_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_u_n_scalar_out(
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_u_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_shifted_chebyshev_polynomial_u_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_u.n_scalar_out", given, 3)?;
-    special_shifted_chebyshev_polynomial_u_n_scalar_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_v`.
-pub type SpecialShiftedChebyshevPolynomialVFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_v`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialShiftedChebyshevPolynomialVFn> =
-    Operator::new(
-        "special_shifted_chebyshev_polynomial_v",
-        "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_shifted_chebyshev_polynomial_v_cpu as SpecialShiftedChebyshevPolynomialVFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_shifted_chebyshev_polynomial_v_meta as SpecialShiftedChebyshevPolynomialVFn,
-            ),
-            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: SpecialShiftedChebyshevPolynomialVFn, [x, n], x, n),
-            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: SpecialShiftedChebyshevPolynomialVFn, x, n),
-        ],
-        special_shifted_chebyshev_polynomial_v_boxed,
-    );
-
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1.
-///
-/// `special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_v_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_shifted_chebyshev_polynomial_v");
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_v(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_shifted_chebyshev_polynomial_v_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_shifted_chebyshev_polynomial_v");
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_shifted_chebyshev_polynomial_v_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_v", given, 2)?;
-    special_shifted_chebyshev_polynomial_v(arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_v.out`.
-pub type SpecialShiftedChebyshevPolynomialVOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_v.out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialShiftedChebyshevPolynomialVOutFn> =
-    Operator::new(
-        "special_shifted_chebyshev_polynomial_v.out",
-        "special_shifted_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_shifted_chebyshev_polynomial_v_out_cpu as SpecialShiftedChebyshevPolynomialVOutFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_shifted_chebyshev_polynomial_v_out_meta as SpecialShiftedChebyshevPolynomialVOutFn,
-            ),
-            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialShiftedChebyshevPolynomialVOutFn, [x, n, out], x, n, out),
-            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialShiftedChebyshevPolynomialVOutFn, x, n, out),
-        ],
-        special_shifted_chebyshev_polynomial_v_out_boxed,
-    );
-
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1.
-///
-/// `special_shifted_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_v_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_v.out", out);
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_v(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_shifted_chebyshev_polynomial_v_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_v.out", out);
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_shifted_chebyshev_polynomial_v_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_v.out", given, 3)?;
-    special_shifted_chebyshev_polynomial_v_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_v.x_scalar`.
-pub type SpecialShiftedChebyshevPolynomialVXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_v.x_scalar`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<
-    SpecialShiftedChebyshevPolynomialVXScalarFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_v.x_scalar",
-    "special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_v_x_scalar_composite
-                as SpecialShiftedChebyshevPolynomialVXScalarFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialShiftedChebyshevPolynomialVXScalarFn, [n], x, n),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialShiftedChebyshevPolynomialVXScalarFn, x, n),
-    ],
-    special_shifted_chebyshev_polynomial_v_x_scalar_boxed,
-);
-
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `x`.
-///
-/// `special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_v_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_v_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_of_number(x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_v_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_v.x_scalar", given, 2)?;
-    special_shifted_chebyshev_polynomial_v_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_v.x_scalar_out`.
-pub type SpecialShiftedChebyshevPolynomialVXScalarOutFn =
-    fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_v.x_scalar_out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<
-    SpecialShiftedChebyshevPolynomialVXScalarOutFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_v.x_scalar_out",
-    "special_shifted_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_v_x_scalar_out_composite
-                as SpecialShiftedChebyshevPolynomialVXScalarOutFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVXScalarOutFn, [n, out], x, n, out),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVXScalarOutFn, x, n, out),
-    ],
-    special_shifted_chebyshev_polynomial_v_x_scalar_out_boxed,
-);
-
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `x`.
-///
-/// `special_shifted_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_v_x_scalar_out(
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_v_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_shifted_chebyshev_polynomial_v_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_v.x_scalar_out", given, 3)?;
-    special_shifted_chebyshev_polynomial_v_x_scalar_out(
-        arguments.scalar()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_v.n_scalar`.
-pub type SpecialShiftedChebyshevPolynomialVNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_v.n_scalar`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<
-    SpecialShiftedChebyshevPolynomialVNScalarFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_v.n_scalar",
-    "special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_v_n_scalar_composite
-                as SpecialShiftedChebyshevPolynomialVNScalarFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialShiftedChebyshevPolynomialVNScalarFn, [x], x, n),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialShiftedChebyshevPolynomialVNScalarFn, x, n),
-    ],
-    special_shifted_chebyshev_polynomial_v_n_scalar_boxed,
-);
-
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `n`.
-///
-/// `special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_v_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_v_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_of_order(x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_v_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_v.n_scalar", given, 2)?;
-    special_shifted_chebyshev_polynomial_v_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_v.n_scalar_out`.
-pub type SpecialShiftedChebyshevPolynomialVNScalarOutFn =
-    fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_v.n_scalar_out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<
-    SpecialShiftedChebyshevPolynomialVNScalarOutFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_v.n_scalar_out",
-    "special_shifted_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_v_n_scalar_out_composite
-                as SpecialShiftedChebyshevPolynomialVNScalarOutFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVNScalarOutFn, [x, out], x, n, out),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVNScalarOutFn, x, n, out),
-    ],
-    special_shifted_chebyshev_polynomial_v_n_scalar_out_boxed,
-);
-
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `n`.
-///
-/// `special_shifted_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_v_n_scalar_out(
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_v_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_shifted_chebyshev_polynomial_v_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_v.n_scalar_out", given, 3)?;
-    special_shifted_chebyshev_polynomial_v_n_scalar_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_w`.
-pub type SpecialShiftedChebyshevPolynomialWFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_w`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialShiftedChebyshevPolynomialWFn> =
-    Operator::new(
-        "special_shifted_chebyshev_polynomial_w",
-        "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_shifted_chebyshev_polynomial_w_cpu as SpecialShiftedChebyshevPolynomialWFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_shifted_chebyshev_polynomial_w_meta as SpecialShiftedChebyshevPolynomialWFn,
-            ),
-            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: SpecialShiftedChebyshevPolynomialWFn, [x, n], x, n),
-            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: SpecialShiftedChebyshevPolynomialWFn, x, n),
-        ],
-        special_shifted_chebyshev_polynomial_w_boxed,
-    );
-
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1.
-///
-/// `special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_w_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_shifted_chebyshev_polynomial_w");
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_w(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_shifted_chebyshev_polynomial_w_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_shifted_chebyshev_polynomial_w");
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_shifted_chebyshev_polynomial_w_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_w", given, 2)?;
-    special_shifted_chebyshev_polynomial_w(arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_w.out`.
-pub type SpecialShiftedChebyshevPolynomialWOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_w.out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialShiftedChebyshevPolynomialWOutFn> =
-    Operator::new(
-        "special_shifted_chebyshev_polynomial_w.out",
-        "special_shifted_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_shifted_chebyshev_polynomial_w_out_cpu as SpecialShiftedChebyshevPolynomialWOutFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_shifted_chebyshev_polynomial_w_out_meta as SpecialShiftedChebyshevPolynomialWOutFn,
-            ),
-            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialShiftedChebyshevPolynomialWOutFn, [x, n, out], x, n, out),
-            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialShiftedChebyshevPolynomialWOutFn, x, n, out),
-        ],
-        special_shifted_chebyshev_polynomial_w_out_boxed,
-    );
-
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1.
-///
-/// `special_shifted_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_w_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_w.out", out);
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_w(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_shifted_chebyshev_polynomial_w_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_w.out", out);
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_shifted_chebyshev_polynomial_w_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_w.out", given, 3)?;
-    special_shifted_chebyshev_polynomial_w_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_w.x_scalar`.
-pub type SpecialShiftedChebyshevPolynomialWXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_w.x_scalar`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<
-    SpecialShiftedChebyshevPolynomialWXScalarFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_w.x_scalar",
-    "special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_w_x_scalar_composite
-                as SpecialShiftedChebyshevPolynomialWXScalarFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialShiftedChebyshevPolynomialWXScalarFn, [n], x, n),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialShiftedChebyshevPolynomialWXScalarFn, x, n),
-    ],
-    special_shifted_chebyshev_polynomial_w_x_scalar_boxed,
-);
-
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `x`.
-///
-/// `special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_w_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_w_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_of_number(x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_w_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_w.x_scalar", given, 2)?;
-    special_shifted_chebyshev_polynomial_w_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_w.x_scalar_out`.
-pub type SpecialShiftedChebyshevPolynomialWXScalarOutFn =
-    fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_w.x_scalar_out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<
-    SpecialShiftedChebyshevPolynomialWXScalarOutFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_w.x_scalar_out",
-    "special_shifted_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_w_x_scalar_out_composite
-                as SpecialShiftedChebyshevPolynomialWXScalarOutFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWXScalarOutFn, [n, out], x, n, out),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWXScalarOutFn, x, n, out),
-    ],
-    special_shifted_chebyshev_polynomial_w_x_scalar_out_boxed,
-);
-
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `x`.
-///
-/// `special_shifted_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_w_x_scalar_out(
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_w_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_shifted_chebyshev_polynomial_w_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_w.x_scalar_out", given, 3)?;
-    special_shifted_chebyshev_polynomial_w_x_scalar_out(
-        arguments.scalar()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_w.n_scalar`.
-pub type SpecialShiftedChebyshevPolynomialWNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_shifted_chebyshev_polynomial_w.n_scalar`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<
-    SpecialShiftedChebyshevPolynomialWNScalarFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_w.n_scalar",
-    "special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_w_n_scalar_composite
-                as SpecialShiftedChebyshevPolynomialWNScalarFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialShiftedChebyshevPolynomialWNScalarFn, [x], x, n),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialShiftedChebyshevPolynomialWNScalarFn, x, n),
-    ],
-    special_shifted_chebyshev_polynomial_w_n_scalar_boxed,
-);
-
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `n`.
-///
-/// `special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_w_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_w_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_of_order(x, n)
-}
-
-fn special_shifted_chebyshev_polynomial_w_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_w.n_scalar", given, 2)?;
-    special_shifted_chebyshev_polynomial_w_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_shifted_chebyshev_polynomial_w.n_scalar_out`.
-pub type SpecialShiftedChebyshevPolynomialWNScalarOutFn =
-    fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_shifted_chebyshev_polynomial_w.n_scalar_out`.
-pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<
-    SpecialShiftedChebyshevPolynomialWNScalarOutFn,
-> = Operator::new(
-    "special_shifted_chebyshev_polynomial_w.n_scalar_out",
-    "special_shifted_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_shifted_chebyshev_polynomial_w_n_scalar_out_composite
-                as SpecialShiftedChebyshevPolynomialWNScalarOutFn,
-        ),
-        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWNScalarOutFn, [x, out], x, n, out),
-        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWNScalarOutFn, x, n, out),
-    ],
-    special_shifted_chebyshev_polynomial_w_n_scalar_out_boxed,
-);
-
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `n`.
-///
-/// `special_shifted_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_shifted_chebyshev_polynomial_w_n_scalar_out(
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_shifted_chebyshev_polynomial_w_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_shifted_chebyshev_polynomial_w_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_shifted_chebyshev_polynomial_w.n_scalar_out", given, 3)?;
-    special_shifted_chebyshev_polynomial_w_n_scalar_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_h`.
-pub type SpecialHermitePolynomialHFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_hermite_polynomial_h`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_H: Operator<SpecialHermitePolynomialHFn> = Operator::new(
-    "special_hermite_polynomial_h",
-    "special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_hermite_polynomial_h_cpu as SpecialHermitePolynomialHFn),
-        Kernel::new(DispatchKey::Meta, special_hermite_polynomial_h_meta as SpecialHermitePolynomialHFn),
-        observed!(SPECIAL_HERMITE_POLYNOMIAL_H: SpecialHermitePolynomialHFn, [x, n], x, n),
-        boxing!(SPECIAL_HERMITE_POLYNOMIAL_H: SpecialHermitePolynomialHFn, x, n),
-    ],
-    special_hermite_polynomial_h_boxed,
-);
-
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials.
-///
-/// `special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_H.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_hermite_polynomial_h_cpu(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_hermite_polynomial_h");
-    native::pointwise::special_scalar::hermite_polynomial_h_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::hermite_polynomial_h(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_hermite_polynomial_h_meta(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_hermite_polynomial_h");
-    native::pointwise::special_scalar::hermite_polynomial_h_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_hermite_polynomial_h_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_h", given, 2)?;
-    special_hermite_polynomial_h(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_h.out`.
-pub type SpecialHermitePolynomialHOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_hermite_polynomial_h.out`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_H_OUT: Operator<SpecialHermitePolynomialHOutFn> = Operator::new(
-    "special_hermite_polynomial_h.out",
-    "special_hermite_polynomial_h.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_hermite_polynomial_h_out_cpu as SpecialHermitePolynomialHOutFn),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_hermite_polynomial_h_out_meta as SpecialHermitePolynomialHOutFn,
-        ),
-        observed!(SPECIAL_HERMITE_POLYNOMIAL_H_OUT: SpecialHermitePolynomialHOutFn, [x, n, out], x, n, out),
-        boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_OUT: SpecialHermitePolynomialHOutFn, x, n, out),
-    ],
-    special_hermite_polynomial_h_out_boxed,
-);
-
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials.
-///
-/// `special_hermite_polynomial_h.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_hermite_polynomial_h_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_HERMITE_POLYNOMIAL_H_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_hermite_polynomial_h_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_hermite_polynomial_h.out", out);
-    native::pointwise::special_scalar::hermite_polynomial_h_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::hermite_polynomial_h(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_hermite_polynomial_h_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_hermite_polynomial_h.out", out);
-    native::pointwise::special_scalar::hermite_polynomial_h_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_hermite_polynomial_h_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_h.out", given, 3)?;
-    special_hermite_polynomial_h_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_h.x_scalar`.
-pub type SpecialHermitePolynomialHXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_hermite_polynomial_h.x_scalar`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: Operator<SpecialHermitePolynomialHXScalarFn> =
-    Operator::new(
-        "special_hermite_polynomial_h.x_scalar",
-        "special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_hermite_polynomial_h_x_scalar_composite as SpecialHermitePolynomialHXScalarFn,
-            ),
-            observed!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: SpecialHermitePolynomialHXScalarFn, [n], x, n),
-            boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: SpecialHermitePolynomialHXScalarFn, x, n),
-        ],
-        special_hermite_polynomial_h_x_scalar_boxed,
-    );
-
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `x`.
-///
-/// `special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_hermite_polynomial_h_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_hermite_polynomial_h_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::hermite_polynomial_h_of_number(x, n)
-}
-
-fn special_hermite_polynomial_h_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_h.x_scalar", given, 2)?;
-    special_hermite_polynomial_h_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_h.x_scalar_out`.
-pub type SpecialHermitePolynomialHXScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_hermite_polynomial_h.x_scalar_out`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: Operator<SpecialHermitePolynomialHXScalarOutFn> =
-    Operator::new(
-        "special_hermite_polynomial_h.x_scalar_out",
-        "special_hermite_polynomial_h.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_hermite_polynomial_h_x_scalar_out_composite as SpecialHermitePolynomialHXScalarOutFn,
-            ),
-            observed!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: SpecialHermitePolynomialHXScalarOutFn, [n, out], x, n, out),
-            boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: SpecialHermitePolynomialHXScalarOutFn, x, n, out),
-        ],
-        special_hermite_polynomial_h_x_scalar_out_boxed,
-    );
-
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `x`.
-///
-/// `special_hermite_polynomial_h.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_hermite_polynomial_h_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_hermite_polynomial_h_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::hermite_polynomial_h_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_hermite_polynomial_h_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_h.x_scalar_out", given, 3)?;
-    special_hermite_polynomial_h_x_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_h.n_scalar`.
-pub type SpecialHermitePolynomialHNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_hermite_polynomial_h.n_scalar`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: Operator<SpecialHermitePolynomialHNScalarFn> =
-    Operator::new(
-        "special_hermite_polynomial_h.n_scalar",
-        "special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_hermite_polynomial_h_n_scalar_composite as SpecialHermitePolynomialHNScalarFn,
-            ),
-            observed!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: SpecialHermitePolynomialHNScalarFn, [x], x, n),
-            boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: SpecialHermitePolynomialHNScalarFn, x, n),
-        ],
-        special_hermite_polynomial_h_n_scalar_boxed,
-    );
-
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `n`.
-///
-/// `special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_hermite_polynomial_h_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_hermite_polynomial_h_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::hermite_polynomial_h_of_order(x, n)
-}
-
-fn special_hermite_polynomial_h_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_h.n_scalar", given, 2)?;
-    special_hermite_polynomial_h_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_h.n_scalar_out`.
-pub type SpecialHermitePolynomialHNScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_hermite_polynomial_h.n_scalar_out`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: Operator<SpecialHermitePolynomialHNScalarOutFn> =
-    Operator::new(
-        "special_hermite_polynomial_h.n_scalar_out",
-        "special_hermite_polynomial_h.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_hermite_polynomial_h_n_scalar_out_composite as SpecialHermitePolynomialHNScalarOutFn,
-            ),
-            observed!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: SpecialHermitePolynomialHNScalarOutFn, [x, out], x, n, out),
-            boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: SpecialHermitePolynomialHNScalarOutFn, x, n, out),
-        ],
-        special_hermite_polynomial_h_n_scalar_out_boxed,
-    );
-
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `n`.
-///
-/// `special_hermite_polynomial_h.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_hermite_polynomial_h_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_hermite_polynomial_h_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::hermite_polynomial_h_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_hermite_polynomial_h_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_h.n_scalar_out", given, 3)?;
-    special_hermite_polynomial_h_n_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_he`.
-pub type SpecialHermitePolynomialHeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_hermite_polynomial_he`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_HE: Operator<SpecialHermitePolynomialHeFn> = Operator::new(
-    "special_hermite_polynomial_he",
-    "special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_hermite_polynomial_he_cpu as SpecialHermitePolynomialHeFn),
-        Kernel::new(DispatchKey::Meta, special_hermite_polynomial_he_meta as SpecialHermitePolynomialHeFn),
-        observed!(SPECIAL_HERMITE_POLYNOMIAL_HE: SpecialHermitePolynomialHeFn, [x, n], x, n),
-        boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE: SpecialHermitePolynomialHeFn, x, n),
-    ],
-    special_hermite_polynomial_he_boxed,
-);
-
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials.
-///
-/// `special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_HE.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_hermite_polynomial_he_cpu(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_hermite_polynomial_he");
-    native::pointwise::special_scalar::hermite_polynomial_he_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::hermite_polynomial_he(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_hermite_polynomial_he_meta(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_hermite_polynomial_he");
-    native::pointwise::special_scalar::hermite_polynomial_he_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_hermite_polynomial_he_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_he", given, 2)?;
-    special_hermite_polynomial_he(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_he.out`.
-pub type SpecialHermitePolynomialHeOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_hermite_polynomial_he.out`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: Operator<SpecialHermitePolynomialHeOutFn> = Operator::new(
-    "special_hermite_polynomial_he.out",
-    "special_hermite_polynomial_he.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            special_hermite_polynomial_he_out_cpu as SpecialHermitePolynomialHeOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_hermite_polynomial_he_out_meta as SpecialHermitePolynomialHeOutFn,
-        ),
-        observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: SpecialHermitePolynomialHeOutFn, [x, n, out], x, n, out),
-        boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: SpecialHermitePolynomialHeOutFn, x, n, out),
-    ],
-    special_hermite_polynomial_he_out_boxed,
-);
-
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials.
-///
-/// `special_hermite_polynomial_he.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_hermite_polynomial_he_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_HERMITE_POLYNOMIAL_HE_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_hermite_polynomial_he_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_hermite_polynomial_he.out", out);
-    native::pointwise::special_scalar::hermite_polynomial_he_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::hermite_polynomial_he(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_hermite_polynomial_he_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_hermite_polynomial_he.out", out);
-    native::pointwise::special_scalar::hermite_polynomial_he_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_hermite_polynomial_he_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_he.out", given, 3)?;
-    special_hermite_polynomial_he_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_he.x_scalar`.
-pub type SpecialHermitePolynomialHeXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_hermite_polynomial_he.x_scalar`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: Operator<SpecialHermitePolynomialHeXScalarFn> =
-    Operator::new(
-        "special_hermite_polynomial_he.x_scalar",
-        "special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_hermite_polynomial_he_x_scalar_composite as SpecialHermitePolynomialHeXScalarFn,
-            ),
-            observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: SpecialHermitePolynomialHeXScalarFn, [n], x, n),
-            boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: SpecialHermitePolynomialHeXScalarFn, x, n),
-        ],
-        special_hermite_polynomial_he_x_scalar_boxed,
-    );
-
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `x`.
-///
-/// `special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_hermite_polynomial_he_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_hermite_polynomial_he_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::hermite_polynomial_he_of_number(x, n)
-}
-
-fn special_hermite_polynomial_he_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_he.x_scalar", given, 2)?;
-    special_hermite_polynomial_he_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_he.x_scalar_out`.
-pub type SpecialHermitePolynomialHeXScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_hermite_polynomial_he.x_scalar_out`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: Operator<SpecialHermitePolynomialHeXScalarOutFn> =
-    Operator::new(
-        "special_hermite_polynomial_he.x_scalar_out",
-        "special_hermite_polynomial_he.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_hermite_polynomial_he_x_scalar_out_composite
-                    as SpecialHermitePolynomialHeXScalarOutFn,
-            ),
-            observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: SpecialHermitePolynomialHeXScalarOutFn, [n, out], x, n, out),
-            boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: SpecialHermitePolynomialHeXScalarOutFn, x, n, out),
-        ],
-        special_hermite_polynomial_he_x_scalar_out_boxed,
-    );
-
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `x`.
-///
-/// `special_hermite_polynomial_he.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_hermite_polynomial_he_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_hermite_polynomial_he_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::hermite_polynomial_he_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_hermite_polynomial_he_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_he.x_scalar_out", given, 3)?;
-    special_hermite_polynomial_he_x_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_he.n_scalar`.
-pub type SpecialHermitePolynomialHeNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_hermite_polynomial_he.n_scalar`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: Operator<SpecialHermitePolynomialHeNScalarFn> =
-    Operator::new(
-        "special_hermite_polynomial_he.n_scalar",
-        "special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_hermite_polynomial_he_n_scalar_composite as SpecialHermitePolynomialHeNScalarFn,
-            ),
-            observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: SpecialHermitePolynomialHeNScalarFn, [x], x, n),
-            boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: SpecialHermitePolynomialHeNScalarFn, x, n),
-        ],
-        special_hermite_polynomial_he_n_scalar_boxed,
-    );
-
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `n`.
-///
-/// `special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_hermite_polynomial_he_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_hermite_polynomial_he_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::hermite_polynomial_he_of_order(x, n)
-}
-
-fn special_hermite_polynomial_he_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_he.n_scalar", given, 2)?;
-    special_hermite_polynomial_he_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_hermite_polynomial_he.n_scalar_out`.
-pub type SpecialHermitePolynomialHeNScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_hermite_polynomial_he.n_scalar_out`.
-pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: Operator<SpecialHermitePolynomialHeNScalarOutFn> =
-    Operator::new(
-        "special_hermite_polynomial_he.n_scalar_out",
-        "special_hermite_polynomial_he.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_hermite_polynomial_he_n_scalar_out_composite
-                    as SpecialHermitePolynomialHeNScalarOutFn,
-            ),
-            observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: SpecialHermitePolynomialHeNScalarOutFn, [x, out], x, n, out),
-            boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: SpecialHermitePolynomialHeNScalarOutFn, x, n, out),
-        ],
-        special_hermite_polynomial_he_n_scalar_out_boxed,
-    );
-
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `n`.
-///
-/// `special_hermite_polynomial_he.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_hermite_polynomial_he_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_hermite_polynomial_he_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::hermite_polynomial_he_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_hermite_polynomial_he_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_hermite_polynomial_he.n_scalar_out", given, 3)?;
-    special_hermite_polynomial_he_n_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_laguerre_polynomial_l`.
-pub type SpecialLaguerrePolynomialLFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_laguerre_polynomial_l`.
-pub static SPECIAL_LAGUERRE_POLYNOMIAL_L: Operator<SpecialLaguerrePolynomialLFn> = Operator::new(
-    "special_laguerre_polynomial_l",
-    "special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_laguerre_polynomial_l_cpu as SpecialLaguerrePolynomialLFn),
-        Kernel::new(DispatchKey::Meta, special_laguerre_polynomial_l_meta as SpecialLaguerrePolynomialLFn),
-        observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L: SpecialLaguerrePolynomialLFn, [x, n], x, n),
-        boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L: SpecialLaguerrePolynomialLFn, x, n),
-    ],
-    special_laguerre_polynomial_l_boxed,
-);
-
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials.
-///
-/// `special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_LAGUERRE_POLYNOMIAL_L.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_laguerre_polynomial_l_cpu(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_laguerre_polynomial_l");
-    native::pointwise::special_scalar::laguerre_polynomial_l_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::laguerre_polynomial_l(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_laguerre_polynomial_l_meta(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_laguerre_polynomial_l");
-    native::pointwise::special_scalar::laguerre_polynomial_l_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_laguerre_polynomial_l_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_laguerre_polynomial_l", given, 2)?;
-    special_laguerre_polynomial_l(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_laguerre_polynomial_l.out`.
-pub type SpecialLaguerrePolynomialLOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_laguerre_polynomial_l.out`.
-pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: Operator<SpecialLaguerrePolynomialLOutFn> = Operator::new(
-    "special_laguerre_polynomial_l.out",
-    "special_laguerre_polynomial_l.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            special_laguerre_polynomial_l_out_cpu as SpecialLaguerrePolynomialLOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_laguerre_polynomial_l_out_meta as SpecialLaguerrePolynomialLOutFn,
-        ),
-        observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: SpecialLaguerrePolynomialLOutFn, [x, n, out], x, n, out),
-        boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: SpecialLaguerrePolynomialLOutFn, x, n, out),
-    ],
-    special_laguerre_polynomial_l_out_boxed,
-);
-
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials.
-///
-/// `special_laguerre_polynomial_l.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_laguerre_polynomial_l_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_laguerre_polynomial_l_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_laguerre_polynomial_l.out", out);
-    native::pointwise::special_scalar::laguerre_polynomial_l_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::laguerre_polynomial_l(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_laguerre_polynomial_l_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_laguerre_polynomial_l.out", out);
-    native::pointwise::special_scalar::laguerre_polynomial_l_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_laguerre_polynomial_l_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_laguerre_polynomial_l.out", given, 3)?;
-    special_laguerre_polynomial_l_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_laguerre_polynomial_l.x_scalar`.
-pub type SpecialLaguerrePolynomialLXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_laguerre_polynomial_l.x_scalar`.
-pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: Operator<SpecialLaguerrePolynomialLXScalarFn> =
-    Operator::new(
-        "special_laguerre_polynomial_l.x_scalar",
-        "special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_laguerre_polynomial_l_x_scalar_composite as SpecialLaguerrePolynomialLXScalarFn,
-            ),
-            observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: SpecialLaguerrePolynomialLXScalarFn, [n], x, n),
-            boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: SpecialLaguerrePolynomialLXScalarFn, x, n),
-        ],
-        special_laguerre_polynomial_l_x_scalar_boxed,
-    );
-
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `x`.
-///
-/// `special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_laguerre_polynomial_l_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_laguerre_polynomial_l_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::laguerre_polynomial_l_of_number(x, n)
-}
-
-fn special_laguerre_polynomial_l_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_laguerre_polynomial_l.x_scalar", given, 2)?;
-    special_laguerre_polynomial_l_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_laguerre_polynomial_l.x_scalar_out`.
-pub type SpecialLaguerrePolynomialLXScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_laguerre_polynomial_l.x_scalar_out`.
-pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: Operator<SpecialLaguerrePolynomialLXScalarOutFn> =
-    Operator::new(
-        "special_laguerre_polynomial_l.x_scalar_out",
-        "special_laguerre_polynomial_l.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_laguerre_polynomial_l_x_scalar_out_composite
-                    as SpecialLaguerrePolynomialLXScalarOutFn,
-            ),
-            observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: SpecialLaguerrePolynomialLXScalarOutFn, [n, out], x, n, out),
-            boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: SpecialLaguerrePolynomialLXScalarOutFn, x, n, out),
-        ],
-        special_laguerre_polynomial_l_x_scalar_out_boxed,
-    );
-
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `x`.
-///
-/// `special_laguerre_polynomial_l.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_laguerre_polynomial_l_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_laguerre_polynomial_l_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::laguerre_polynomial_l_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_laguerre_polynomial_l_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_laguerre_polynomial_l.x_scalar_out", given, 3)?;
-    special_laguerre_polynomial_l_x_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_laguerre_polynomial_l.n_scalar`.
-pub type SpecialLaguerrePolynomialLNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_laguerre_polynomial_l.n_scalar`.
-pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: Operator<SpecialLaguerrePolynomialLNScalarFn> =
-    Operator::new(
-        "special_laguerre_polynomial_l.n_scalar",
-        "special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_laguerre_polynomial_l_n_scalar_composite as SpecialLaguerrePolynomialLNScalarFn,
-            ),
-            observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: SpecialLaguerrePolynomialLNScalarFn, [x], x, n),
-            boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: SpecialLaguerrePolynomialLNScalarFn, x, n),
-        ],
-        special_laguerre_polynomial_l_n_scalar_boxed,
-    );
-
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `n`.
-///
-/// `special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_laguerre_polynomial_l_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_laguerre_polynomial_l_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::laguerre_polynomial_l_of_order(x, n)
-}
-
-fn special_laguerre_polynomial_l_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_laguerre_polynomial_l.n_scalar", given, 2)?;
-    special_laguerre_polynomial_l_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_laguerre_polynomial_l.n_scalar_out`.
-pub type SpecialLaguerrePolynomialLNScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_laguerre_polynomial_l.n_scalar_out`.
-pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: Operator<SpecialLaguerrePolynomialLNScalarOutFn> =
-    Operator::new(
-        "special_laguerre_polynomial_l.n_scalar_out",
-        "special_laguerre_polynomial_l.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_laguerre_polynomial_l_n_scalar_out_composite
-                    as SpecialLaguerrePolynomialLNScalarOutFn,
-            ),
-            observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: SpecialLaguerrePolynomialLNScalarOutFn, [x, out], x, n, out),
-            boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: SpecialLaguerrePolynomialLNScalarOutFn, x, n, out),
-        ],
-        special_laguerre_polynomial_l_n_scalar_out_boxed,
-    );
-
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `n`.
-///
-/// `special_laguerre_polynomial_l.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_laguerre_polynomial_l_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_laguerre_polynomial_l_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::laguerre_polynomial_l_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_laguerre_polynomial_l_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_laguerre_polynomial_l.n_scalar_out", given, 3)?;
-    special_laguerre_polynomial_l_n_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_legendre_polynomial_p`.
-pub type SpecialLegendrePolynomialPFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_legendre_polynomial_p`.
-pub static SPECIAL_LEGENDRE_POLYNOMIAL_P: Operator<SpecialLegendrePolynomialPFn> = Operator::new(
-    "special_legendre_polynomial_p",
-    "special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_legendre_polynomial_p_cpu as SpecialLegendrePolynomialPFn),
-        Kernel::new(DispatchKey::Meta, special_legendre_polynomial_p_meta as SpecialLegendrePolynomialPFn),
-        observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P: SpecialLegendrePolynomialPFn, [x, n], x, n),
-        boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P: SpecialLegendrePolynomialPFn, x, n),
-    ],
-    special_legendre_polynomial_p_boxed,
-);
-
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials.
-///
-/// `special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_LEGENDRE_POLYNOMIAL_P.select(x.key_set() | n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_legendre_polynomial_p_cpu(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_legendre_polynomial_p");
-    native::pointwise::special_scalar::legendre_polynomial_p_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::legendre_polynomial_p(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_legendre_polynomial_p_meta(_keys: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_legendre_polynomial_p");
-    native::pointwise::special_scalar::legendre_polynomial_p_meta(&mut iter, x, n)?;
-    iter.take_result()
-}
-
-fn special_legendre_polynomial_p_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_legendre_polynomial_p", given, 2)?;
-    special_legendre_polynomial_p(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_legendre_polynomial_p.out`.
-pub type SpecialLegendrePolynomialPOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_legendre_polynomial_p.out`.
-pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: Operator<SpecialLegendrePolynomialPOutFn> = Operator::new(
-    "special_legendre_polynomial_p.out",
-    "special_legendre_polynomial_p.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            special_legendre_polynomial_p_out_cpu as SpecialLegendrePolynomialPOutFn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_legendre_polynomial_p_out_meta as SpecialLegendrePolynomialPOutFn,
-        ),
-        observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: SpecialLegendrePolynomialPOutFn, [x, n, out], x, n, out),
-        boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: SpecialLegendrePolynomialPOutFn, x, n, out),
-    ],
-    special_legendre_polynomial_p_out_boxed,
-);
-
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials.
-///
-/// `special_legendre_polynomial_p.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_legendre_polynomial_p_out(x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT.select(x.key_set() | n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_legendre_polynomial_p_out_cpu(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_legendre_polynomial_p.out", out);
-    native::pointwise::special_scalar::legendre_polynomial_p_meta(&mut iter, x, n)?;
-    native::pointwise::special_scalar::legendre_polynomial_p(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_legendre_polynomial_p_out_meta(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("special_legendre_polynomial_p.out", out);
-    native::pointwise::special_scalar::legendre_polynomial_p_meta(&mut iter, x, n)?;
-    iter.finish_out()
-}
-
-fn special_legendre_polynomial_p_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_legendre_polynomial_p.out", given, 3)?;
-    special_legendre_polynomial_p_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_legendre_polynomial_p.x_scalar`.
-pub type SpecialLegendrePolynomialPXScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_legendre_polynomial_p.x_scalar`.
-pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: Operator<SpecialLegendrePolynomialPXScalarFn> =
-    Operator::new(
-        "special_legendre_polynomial_p.x_scalar",
-        "special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_legendre_polynomial_p_x_scalar_composite as SpecialLegendrePolynomialPXScalarFn,
-            ),
-            observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: SpecialLegendrePolynomialPXScalarFn, [n], x, n),
-            boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: SpecialLegendrePolynomialPXScalarFn, x, n),
-        ],
-        special_legendre_polynomial_p_x_scalar_boxed,
-    );
-
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `x`.
-///
-/// `special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor`
-#[inline]
-pub fn special_legendre_polynomial_p_x_scalar(x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR.select(n.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_legendre_polynomial_p_x_scalar_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::legendre_polynomial_p_of_number(x, n)
-}
-
-fn special_legendre_polynomial_p_x_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_legendre_polynomial_p.x_scalar", given, 2)?;
-    special_legendre_polynomial_p_x_scalar(arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_legendre_polynomial_p.x_scalar_out`.
-pub type SpecialLegendrePolynomialPXScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_legendre_polynomial_p.x_scalar_out`.
-pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: Operator<SpecialLegendrePolynomialPXScalarOutFn> =
-    Operator::new(
-        "special_legendre_polynomial_p.x_scalar_out",
-        "special_legendre_polynomial_p.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_legendre_polynomial_p_x_scalar_out_composite
-                    as SpecialLegendrePolynomialPXScalarOutFn,
-            ),
-            observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: SpecialLegendrePolynomialPXScalarOutFn, [n, out], x, n, out),
-            boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: SpecialLegendrePolynomialPXScalarOutFn, x, n, out),
-        ],
-        special_legendre_polynomial_p_x_scalar_out_boxed,
-    );
-
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `x`.
-///
-/// `special_legendre_polynomial_p.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_legendre_polynomial_p_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT.select(n.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_legendre_polynomial_p_x_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::legendre_polynomial_p_of_number(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_legendre_polynomial_p_x_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_legendre_polynomial_p.x_scalar_out", given, 3)?;
-    special_legendre_polynomial_p_x_scalar_out(arguments.scalar()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_legendre_polynomial_p.n_scalar`.
-pub type SpecialLegendrePolynomialPNScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `special_legendre_polynomial_p.n_scalar`.
-pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: Operator<SpecialLegendrePolynomialPNScalarFn> =
-    Operator::new(
-        "special_legendre_polynomial_p.n_scalar",
-        "special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_legendre_polynomial_p_n_scalar_composite as SpecialLegendrePolynomialPNScalarFn,
-            ),
-            observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: SpecialLegendrePolynomialPNScalarFn, [x], x, n),
-            boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: SpecialLegendrePolynomialPNScalarFn, x, n),
-        ],
-        special_legendre_polynomial_p_n_scalar_boxed,
-    );
-
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
-///
-/// `special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor`
-#[inline]
-pub fn special_legendre_polynomial_p_n_scalar(x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR.select(x.key_set())?;
-    kernel(keys, x, n)
-}
-
-fn special_legendre_polynomial_p_n_scalar_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::special_scalar::legendre_polynomial_p_of_order(x, n)
-}
-
-fn special_legendre_polynomial_p_n_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_legendre_polynomial_p.n_scalar", given, 2)?;
-    special_legendre_polynomial_p_n_scalar(arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_legendre_polynomial_p.n_scalar_out`.
-pub type SpecialLegendrePolynomialPNScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `special_legendre_polynomial_p.n_scalar_out`.
-pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: Operator<SpecialLegendrePolynomialPNScalarOutFn> =
-    Operator::new(
-        "special_legendre_polynomial_p.n_scalar_out",
-        "special_legendre_polynomial_p.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeExplicitAutograd,
-                special_legendre_polynomial_p_n_scalar_out_composite
-                    as SpecialLegendrePolynomialPNScalarOutFn,
-            ),
-            observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: SpecialLegendrePolynomialPNScalarOutFn, [x, out], x, n, out),
-            boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: SpecialLegendrePolynomialPNScalarOutFn, x, n, out),
-        ],
-        special_legendre_polynomial_p_n_scalar_out_boxed,
-    );
-
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
-///
-/// `special_legendre_polynomial_p.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_legendre_polynomial_p_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, n, out)
-}
-
-fn special_legendre_polynomial_p_n_scalar_out_composite(
-    _keys: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::special_scalar::legendre_polynomial_p_of_order(x, n)?;
-    copy_to_out(&result, out)
-}
-
-fn special_legendre_polynomial_p_n_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_legendre_polynomial_p.n_scalar_out", given, 3)?;
-    special_legendre_polynomial_p_n_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_bessel_j0`.
-pub type SpecialBesselJ0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_bessel_j0`.
-pub static SPECIAL_BESSEL_J0: Operator<SpecialBesselJ0Fn> = Operator::new(
-    "special_bessel_j0",
-    "special_bessel_j0(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_bessel_j0_cpu as SpecialBesselJ0Fn),
-        Kernel::new(DispatchKey::Meta, special_bessel_j0_meta as SpecialBesselJ0Fn),
-        observed!(SPECIAL_BESSEL_J0: SpecialBesselJ0Fn, [self_], self_),
-        boxing!(SPECIAL_BESSEL_J0: SpecialBesselJ0Fn, self_),
-    ],
-    special_bessel_j0_boxed,
-);
-
-/// `sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0.
-///
-/// `special_bessel_j0(Tensor self) -> Tensor`
-#[inline]
-pub fn special_bessel_j0(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_BESSEL_J0.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_bessel_j0_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_bessel_j0");
-    native::pointwise::special_scalar::bessel_j0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::bessel_j0(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_bessel_j0_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_bessel_j0");
-    native::pointwise::special_scalar::bessel_j0_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_bessel_j0_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_bessel_j0", given, 1)?;
-    special_bessel_j0(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_bessel_j0.out`.
-pub type SpecialBesselJ0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_bessel_j0.out`.
-pub static SPECIAL_BESSEL_J0_OUT: Operator<SpecialBesselJ0OutFn> = Operator::new(
-    "special_bessel_j0.out",
-    "special_bessel_j0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_bessel_j0_out_cpu as SpecialBesselJ0OutFn),
-        Kernel::new(DispatchKey::Meta, special_bessel_j0_out_meta as SpecialBesselJ0OutFn),
-        observed!(SPECIAL_BESSEL_J0_OUT: SpecialBesselJ0OutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_BESSEL_J0_OUT: SpecialBesselJ0OutFn, self_, out),
-    ],
-    special_bessel_j0_out_boxed,
-);
-
-/// `sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0.
-///
-/// `special_bessel_j0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_bessel_j0_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_BESSEL_J0_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_bessel_j0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_bessel_j0.out", out);
-    native::pointwise::special_scalar::bessel_j0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::bessel_j0(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_bessel_j0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_bessel_j0.out", out);
-    native::pointwise::special_scalar::bessel_j0_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_bessel_j0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_bessel_j0.out", given, 2)?;
-    special_bessel_j0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_bessel_j1`.
-pub type SpecialBesselJ1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_bessel_j1`.
-pub static SPECIAL_BESSEL_J1: Operator<SpecialBesselJ1Fn> = Operator::new(
-    "special_bessel_j1",
-    "special_bessel_j1(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_bessel_j1_cpu as SpecialBesselJ1Fn),
-        Kernel::new(DispatchKey::Meta, special_bessel_j1_meta as SpecialBesselJ1Fn),
-        observed!(SPECIAL_BESSEL_J1: SpecialBesselJ1Fn, [self_], self_),
-        boxing!(SPECIAL_BESSEL_J1: SpecialBesselJ1Fn, self_),
-    ],
-    special_bessel_j1_boxed,
-);
-
-/// `x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1.
-///
-/// `special_bessel_j1(Tensor self) -> Tensor`
-#[inline]
-pub fn special_bessel_j1(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_BESSEL_J1.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_bessel_j1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_bessel_j1");
-    native::pointwise::special_scalar::bessel_j1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::bessel_j1(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_bessel_j1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_bessel_j1");
-    native::pointwise::special_scalar::bessel_j1_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_bessel_j1_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_bessel_j1", given, 1)?;
-    special_bessel_j1(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_bessel_j1.out`.
-pub type SpecialBesselJ1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_bessel_j1.out`.
-pub static SPECIAL_BESSEL_J1_OUT: Operator<SpecialBesselJ1OutFn> = Operator::new(
-    "special_bessel_j1.out",
-    "special_bessel_j1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_bessel_j1_out_cpu as SpecialBesselJ1OutFn),
-        Kernel::new(DispatchKey::Meta, special_bessel_j1_out_meta as SpecialBesselJ1OutFn),
-        observed!(SPECIAL_BESSEL_J1_OUT: SpecialBesselJ1OutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_BESSEL_J1_OUT: SpecialBesselJ1OutFn, self_, out),
-    ],
-    special_bessel_j1_out_boxed,
-);
-
-/// `x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1.
-///
-/// `special_bessel_j1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_bessel_j1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_BESSEL_J1_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_bessel_j1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_bessel_j1.out", out);
-    native::pointwise::special_scalar::bessel_j1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::bessel_j1(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_bessel_j1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_bessel_j1.out", out);
-    native::pointwise::special_scalar::bessel_j1_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_bessel_j1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_bessel_j1.out", given, 2)?;
-    special_bessel_j1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_bessel_y0`.
-pub type SpecialBesselY0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_bessel_y0`.
-pub static SPECIAL_BESSEL_Y0: Operator<SpecialBesselY0Fn> = Operator::new(
-    "special_bessel_y0",
-    "special_bessel_y0(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_bessel_y0_cpu as SpecialBesselY0Fn),
-        Kernel::new(DispatchKey::Meta, special_bessel_y0_meta as SpecialBesselY0Fn),
-        observed!(SPECIAL_BESSEL_Y0: SpecialBesselY0Fn, [self_], self_),
-        boxing!(SPECIAL_BESSEL_Y0: SpecialBesselY0Fn, self_),
-    ],
-    special_bessel_y0_boxed,
-);
-
-/// The Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0.
-///
-/// `special_bessel_y0(Tensor self) -> Tensor`
-#[inline]
-pub fn special_bessel_y0(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_BESSEL_Y0.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_bessel_y0_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_bessel_y0");
-    native::pointwise::special_scalar::bessel_y0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::bessel_y0(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_bessel_y0_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_bessel_y0");
-    native::pointwise::special_scalar::bessel_y0_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_bessel_y0_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_bessel_y0", given, 1)?;
-    special_bessel_y0(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_bessel_y0.out`.
-pub type SpecialBesselY0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_bessel_y0.out`.
-pub static SPECIAL_BESSEL_Y0_OUT: Operator<SpecialBesselY0OutFn> = Operator::new(
-    "special_bessel_y0.out",
-    "special_bessel_y0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_bessel_y0_out_cpu as SpecialBesselY0OutFn),
-        Kernel::new(DispatchKey::Meta, special_bessel_y0_out_meta as SpecialBesselY0OutFn),
-        observed!(SPECIAL_BESSEL_Y0_OUT: SpecialBesselY0OutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_BESSEL_Y0_OUT: SpecialBesselY0OutFn, self_, out),
-    ],
-    special_bessel_y0_out_boxed,
-);
-
-/// The Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0.
-///
-/// `special_bessel_y0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_bessel_y0_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_BESSEL_Y0_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_bessel_y0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_bessel_y0.out", out);
-    native::pointwise::special_scalar::bessel_y0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::bessel_y0(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_bessel_y0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_bessel_y0.out", out);
-    native::pointwise::special_scalar::bessel_y0_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_bessel_y0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_bessel_y0.out", given, 2)?;
-    special_bessel_y0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_bessel_y1`.
-pub type SpecialBesselY1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_bessel_y1`.
-pub static SPECIAL_BESSEL_Y1: Operator<SpecialBesselY1Fn> = Operator::new(
-    "special_bessel_y1",
-    "special_bessel_y1(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_bessel_y1_cpu as SpecialBesselY1Fn),
-        Kernel::new(DispatchKey::Meta, special_bessel_y1_meta as SpecialBesselY1Fn),
-        observed!(SPECIAL_BESSEL_Y1: SpecialBesselY1Fn, [self_], self_),
-        boxing!(SPECIAL_BESSEL_Y1: SpecialBesselY1Fn, self_),
-    ],
-    special_bessel_y1_boxed,
-);
-
-/// The Bessel function of the second kind, of order 1: minus the derivative of that of order 0.
-///
-/// `special_bessel_y1(Tensor self) -> Tensor`
-#[inline]
-pub fn special_bessel_y1(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_BESSEL_Y1.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_bessel_y1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_bessel_y1");
-    native::pointwise::special_scalar::bessel_y1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::bessel_y1(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_bessel_y1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_bessel_y1");
-    native::pointwise::special_scalar::bessel_y1_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_bessel_y1_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_bessel_y1", given, 1)?;
-    special_bessel_y1(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_bessel_y1.out`.
-pub type SpecialBesselY1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_bessel_y1.out`.
-pub static SPECIAL_BESSEL_Y1_OUT: Operator<SpecialBesselY1OutFn> = Operator::new(
-    "special_bessel_y1.out",
-    "special_bessel_y1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_bessel_y1_out_cpu as SpecialBesselY1OutFn),
-        Kernel::new(DispatchKey::Meta, special_bessel_y1_out_meta as SpecialBesselY1OutFn),
-        observed!(SPECIAL_BESSEL_Y1_OUT: SpecialBesselY1OutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_BESSEL_Y1_OUT: SpecialBesselY1OutFn, self_, out),
-    ],
-    special_bessel_y1_out_boxed,
-);
-
-/// The Bessel function of the second kind, of order 1: minus the derivative of that of order 0.
-///
-/// `special_bessel_y1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_bessel_y1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_BESSEL_Y1_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_bessel_y1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_bessel_y1.out", out);
-    native::pointwise::special_scalar::bessel_y1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::bessel_y1(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_bessel_y1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_bessel_y1.out", out);
-    native::pointwise::special_scalar::bessel_y1_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_bessel_y1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_bessel_y1.out", given, 2)?;
-    special_bessel_y1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_modified_bessel_k0`.
-pub type SpecialModifiedBesselK0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_modified_bessel_k0`.
-pub static SPECIAL_MODIFIED_BESSEL_K0: Operator<SpecialModifiedBesselK0Fn> = Operator::new(
-    "special_modified_bessel_k0",
-    "special_modified_bessel_k0(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_modified_bessel_k0_cpu as SpecialModifiedBesselK0Fn),
-        Kernel::new(DispatchKey::Meta, special_modified_bessel_k0_meta as SpecialModifiedBesselK0Fn),
-        observed!(SPECIAL_MODIFIED_BESSEL_K0: SpecialModifiedBesselK0Fn, [self_], self_),
-        boxing!(SPECIAL_MODIFIED_BESSEL_K0: SpecialModifiedBesselK0Fn, self_),
-    ],
-    special_modified_bessel_k0_boxed,
-);
-
-/// The integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0.
-///
-/// `special_modified_bessel_k0(Tensor self) -> Tensor`
-#[inline]
-pub fn special_modified_bessel_k0(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_K0.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_modified_bessel_k0_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_modified_bessel_k0");
-    native::pointwise::special_scalar::modified_bessel_k0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::modified_bessel_k0(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_modified_bessel_k0_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_modified_bessel_k0");
-    native::pointwise::special_scalar::modified_bessel_k0_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_modified_bessel_k0_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_modified_bessel_k0", given, 1)?;
-    special_modified_bessel_k0(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_modified_bessel_k0.out`.
-pub type SpecialModifiedBesselK0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_modified_bessel_k0.out`.
-pub static SPECIAL_MODIFIED_BESSEL_K0_OUT: Operator<SpecialModifiedBesselK0OutFn> = Operator::new(
-    "special_modified_bessel_k0.out",
-    "special_modified_bessel_k0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_modified_bessel_k0_out_cpu as SpecialModifiedBesselK0OutFn),
-        Kernel::new(DispatchKey::Meta, special_modified_bessel_k0_out_meta as SpecialModifiedBesselK0OutFn),
-        observed!(SPECIAL_MODIFIED_BESSEL_K0_OUT: SpecialModifiedBesselK0OutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_MODIFIED_BESSEL_K0_OUT: SpecialModifiedBesselK0OutFn, self_, out),
-    ],
-    special_modified_bessel_k0_out_boxed,
-);
-
-/// The integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0.
-///
-/// `special_modified_bessel_k0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_modified_bessel_k0_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_K0_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_modified_bessel_k0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_modified_bessel_k0.out", out);
-    native::pointwise::special_scalar::modified_bessel_k0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::modified_bessel_k0(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_modified_bessel_k0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_modified_bessel_k0.out", out);
-    native::pointwise::special_scalar::modified_bessel_k0_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_modified_bessel_k0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_modified_bessel_k0.out", given, 2)?;
-    special_modified_bessel_k0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_modified_bessel_k1`.
-pub type SpecialModifiedBesselK1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_modified_bessel_k1`.
-pub static SPECIAL_MODIFIED_BESSEL_K1: Operator<SpecialModifiedBesselK1Fn> = Operator::new(
-    "special_modified_bessel_k1",
-    "special_modified_bessel_k1(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_modified_bessel_k1_cpu as SpecialModifiedBesselK1Fn),
-        Kernel::new(DispatchKey::Meta, special_modified_bessel_k1_meta as SpecialModifiedBesselK1Fn),
-        observed!(SPECIAL_MODIFIED_BESSEL_K1: SpecialModifiedBesselK1Fn, [self_], self_),
-        boxing!(SPECIAL_MODIFIED_BESSEL_K1: SpecialModifiedBesselK1Fn, self_),
-    ],
-    special_modified_bessel_k1_boxed,
-);
-
-/// The integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1.
-///
-/// `special_modified_bessel_k1(Tensor self) -> Tensor`
-#[inline]
-pub fn special_modified_bessel_k1(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_K1.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_modified_bessel_k1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_modified_bessel_k1");
-    native::pointwise::special_scalar::modified_bessel_k1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::modified_bessel_k1(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_modified_bessel_k1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_modified_bessel_k1");
-    native::pointwise::special_scalar::modified_bessel_k1_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_modified_bessel_k1_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_modified_bessel_k1", given, 1)?;
-    special_modified_bessel_k1(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_modified_bessel_k1.out`.
-pub type SpecialModifiedBesselK1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_modified_bessel_k1.out`.
-pub static SPECIAL_MODIFIED_BESSEL_K1_OUT: Operator<SpecialModifiedBesselK1OutFn> = Operator::new(
-    "special_modified_bessel_k1.out",
-    "special_modified_bessel_k1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_modified_bessel_k1_out_cpu as SpecialModifiedBesselK1OutFn),
-        Kernel::new(DispatchKey::Meta, special_modified_bessel_k1_out_meta as SpecialModifiedBesselK1OutFn),
-        observed!(SPECIAL_MODIFIED_BESSEL_K1_OUT: SpecialModifiedBesselK1OutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_MODIFIED_BESSEL_K1_OUT: SpecialModifiedBesselK1OutFn, self_, out),
-    ],
-    special_modified_bessel_k1_out_boxed,
-);
-
-/// The integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1.
-///
-/// `special_modified_bessel_k1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_modified_bessel_k1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_K1_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_modified_bessel_k1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_modified_bessel_k1.out", out);
-    native::pointwise::special_scalar::modified_bessel_k1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::modified_bessel_k1(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_modified_bessel_k1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_modified_bessel_k1.out", out);
-    native::pointwise::special_scalar::modified_bessel_k1_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_modified_bessel_k1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_modified_bessel_k1.out", given, 2)?;
-    special_modified_bessel_k1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_scaled_modified_bessel_k0`.
-pub type SpecialScaledModifiedBesselK0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_scaled_modified_bessel_k0`.
-pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0: Operator<SpecialScaledModifiedBesselK0Fn> = Operator::new(
-    "special_scaled_modified_bessel_k0",
-    "special_scaled_modified_bessel_k0(Tensor x) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            special_scaled_modified_bessel_k0_cpu as SpecialScaledModifiedBesselK0Fn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_scaled_modified_bessel_k0_meta as SpecialScaledModifiedBesselK0Fn,
-        ),
-        observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K0: SpecialScaledModifiedBesselK0Fn, [x], x),
-        boxing!(SPECIAL_SCALED_MODIFIED_BESSEL_K0: SpecialScaledModifiedBesselK0Fn, x),
-    ],
-    special_scaled_modified_bessel_k0_boxed,
-);
-
-/// `exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0.
-///
-/// `special_scaled_modified_bessel_k0(Tensor x) -> Tensor`
-#[inline]
-pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SCALED_MODIFIED_BESSEL_K0.select(x.key_set())?;
-    kernel(keys, x)
-}
-
-fn special_scaled_modified_bessel_k0_cpu(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_scaled_modified_bessel_k0");
-    native::pointwise::special_scalar::scaled_modified_bessel_k0_meta(&mut iter, x)?;
-    native::pointwise::special_scalar::scaled_modified_bessel_k0(&mut iter, x)?;
-    iter.take_result()
-}
-
-fn special_scaled_modified_bessel_k0_meta(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_scaled_modified_bessel_k0");
-    native::pointwise::special_scalar::scaled_modified_bessel_k0_meta(&mut iter, x)?;
-    iter.take_result()
-}
-
-fn special_scaled_modified_bessel_k0_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_scaled_modified_bessel_k0", given, 1)?;
-    special_scaled_modified_bessel_k0(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_scaled_modified_bessel_k0.out`.
-pub type SpecialScaledModifiedBesselK0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_scaled_modified_bessel_k0.out`.
-pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: Operator<SpecialScaledModifiedBesselK0OutFn> =
-    Operator::new(
-        "special_scaled_modified_bessel_k0.out",
-        "special_scaled_modified_bessel_k0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_scaled_modified_bessel_k0_out_cpu as SpecialScaledModifiedBesselK0OutFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_scaled_modified_bessel_k0_out_meta as SpecialScaledModifiedBesselK0OutFn,
-            ),
-            observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: SpecialScaledModifiedBesselK0OutFn, [x, out], x, out),
-            boxing!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: SpecialScaledModifiedBesselK0OutFn, x, out),
-        ],
-        special_scaled_modified_bessel_k0_out_boxed,
-    );
-
-/// `exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0.
-///
-/// `special_scaled_modified_bessel_k0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_scaled_modified_bessel_k0_out(x: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, out)
-}
-
-fn special_scaled_modified_bessel_k0_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_scaled_modified_bessel_k0.out", out);
-    native::pointwise::special_scalar::scaled_modified_bessel_k0_meta(&mut iter, x)?;
-    native::pointwise::special_scalar::scaled_modified_bessel_k0(&mut iter, x)?;
-    iter.finish_out()
-}
-
-fn special_scaled_modified_bessel_k0_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_scaled_modified_bessel_k0.out", out);
-    native::pointwise::special_scalar::scaled_modified_bessel_k0_meta(&mut iter, x)?;
-    iter.finish_out()
-}
-
-fn special_scaled_modified_bessel_k0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_scaled_modified_bessel_k0.out", given, 2)?;
-    special_scaled_modified_bessel_k0_out(arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_scaled_modified_bessel_k1`.
-pub type SpecialScaledModifiedBesselK1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_scaled_modified_bessel_k1`.
-pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1: Operator<SpecialScaledModifiedBesselK1Fn> = Operator::new(
-    "special_scaled_modified_bessel_k1",
-    "special_scaled_modified_bessel_k1(Tensor x) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::Cpu,
-            special_scaled_modified_bessel_k1_cpu as SpecialScaledModifiedBesselK1Fn,
-        ),
-        Kernel::new(
-            DispatchKey::Meta,
-            special_scaled_modified_bessel_k1_meta as SpecialScaledModifiedBesselK1Fn,
-        ),
-        observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K1: SpecialScaledModifiedBesselK1Fn, [x], x),
-        boxing!(SPECIAL_SCALED_MODIFIED_BESSEL_K1: SpecialScaledModifiedBesselK1Fn, x),
-    ],
-    special_scaled_modified_bessel_k1_boxed,
-);
-
-/// `exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1.
-///
-/// `special_scaled_modified_bessel_k1(Tensor x) -> Tensor`
-#[inline]
-pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SCALED_MODIFIED_BESSEL_K1.select(x.key_set())?;
-    kernel(keys, x)
-}
-
-fn special_scaled_modified_bessel_k1_cpu(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_scaled_modified_bessel_k1");
-    native::pointwise::special_scalar::scaled_modified_bessel_k1_meta(&mut iter, x)?;
-    native::pointwise::special_scalar::scaled_modified_bessel_k1(&mut iter, x)?;
-    iter.take_result()
-}
-
-fn special_scaled_modified_bessel_k1_meta(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_scaled_modified_bessel_k1");
-    native::pointwise::special_scalar::scaled_modified_bessel_k1_meta(&mut iter, x)?;
-    iter.take_result()
-}
-
-fn special_scaled_modified_bessel_k1_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_scaled_modified_bessel_k1", given, 1)?;
-    special_scaled_modified_bessel_k1(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_scaled_modified_bessel_k1.out`.
-pub type SpecialScaledModifiedBesselK1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_scaled_modified_bessel_k1.out`.
-pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: Operator<SpecialScaledModifiedBesselK1OutFn> =
-    Operator::new(
-        "special_scaled_modified_bessel_k1.out",
-        "special_scaled_modified_bessel_k1.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
-        &[
-            Kernel::new(
-                DispatchKey::Cpu,
-                special_scaled_modified_bessel_k1_out_cpu as SpecialScaledModifiedBesselK1OutFn,
-            ),
-            Kernel::new(
-                DispatchKey::Meta,
-                special_scaled_modified_bessel_k1_out_meta as SpecialScaledModifiedBesselK1OutFn,
-            ),
-            observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: SpecialScaledModifiedBesselK1OutFn, [x, out], x, out),
-            boxing!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: SpecialScaledModifiedBesselK1OutFn, x, out),
-        ],
-        special_scaled_modified_bessel_k1_out_boxed,
-    );
-
-/// `exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1.
-///
-/// `special_scaled_modified_bessel_k1.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_scaled_modified_bessel_k1_out(x: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, out)
-}
-
-fn special_scaled_modified_bessel_k1_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_scaled_modified_bessel_k1.out", out);
-    native::pointwise::special_scalar::scaled_modified_bessel_k1_meta(&mut iter, x)?;
-    native::pointwise::special_scalar::scaled_modified_bessel_k1(&mut iter, x)?;
-    iter.finish_out()
-}
-
-fn special_scaled_modified_bessel_k1_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_scaled_modified_bessel_k1.out", out);
-    native::pointwise::special_scalar::scaled_modified_bessel_k1_meta(&mut iter, x)?;
-    iter.finish_out()
-}
-
-fn special_scaled_modified_bessel_k1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_scaled_modified_bessel_k1.out", given, 2)?;
-    special_scaled_modified_bessel_k1_out(arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `special_spherical_bessel_j0`.
-pub type SpecialSphericalBesselJ0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_spherical_bessel_j0`.
-pub static SPECIAL_SPHERICAL_BESSEL_J0: Operator<SpecialSphericalBesselJ0Fn> = Operator::new(
-    "special_spherical_bessel_j0",
-    "special_spherical_bessel_j0(Tensor x) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_spherical_bessel_j0_cpu as SpecialSphericalBesselJ0Fn),
-        Kernel::new(DispatchKey::Meta, special_spherical_bessel_j0_meta as SpecialSphericalBesselJ0Fn),
-        observed!(SPECIAL_SPHERICAL_BESSEL_J0: SpecialSphericalBesselJ0Fn, [x], x),
-        boxing!(SPECIAL_SPHERICAL_BESSEL_J0: SpecialSphericalBesselJ0Fn, x),
-    ],
-    special_spherical_bessel_j0_boxed,
-);
-
-/// `sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0.
-///
-/// `special_spherical_bessel_j0(Tensor x) -> Tensor`
-#[inline]
-pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_SPHERICAL_BESSEL_J0.select(x.key_set())?;
-    kernel(keys, x)
-}
-
-fn special_spherical_bessel_j0_cpu(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_spherical_bessel_j0");
-    native::pointwise::special_scalar::spherical_bessel_j0_meta(&mut iter, x)?;
-    native::pointwise::special_scalar::spherical_bessel_j0(&mut iter, x)?;
-    iter.take_result()
-}
-
-fn special_spherical_bessel_j0_meta(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_spherical_bessel_j0");
-    native::pointwise::special_scalar::spherical_bessel_j0_meta(&mut iter, x)?;
-    iter.take_result()
-}
-
-fn special_spherical_bessel_j0_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_spherical_bessel_j0", given, 1)?;
-    special_spherical_bessel_j0(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_spherical_bessel_j0.out`.
-pub type SpecialSphericalBesselJ0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_spherical_bessel_j0.out`.
-pub static SPECIAL_SPHERICAL_BESSEL_J0_OUT: Operator<SpecialSphericalBesselJ0OutFn> = Operator::new(
-    "special_spherical_bessel_j0.out",
-    "special_spherical_bessel_j0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_spherical_bessel_j0_out_cpu as SpecialSphericalBesselJ0OutFn),
-        Kernel::new(DispatchKey::Meta, special_spherical_bessel_j0_out_meta as SpecialSphericalBesselJ0OutFn),
-        observed!(SPECIAL_SPHERICAL_BESSEL_J0_OUT: SpecialSphericalBesselJ0OutFn, [x, out], x, out),
-        boxing!(SPECIAL_SPHERICAL_BESSEL_J0_OUT: SpecialSphericalBesselJ0OutFn, x, out),
-    ],
-    special_spherical_bessel_j0_out_boxed,
-);
-
-/// `sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0.
-///
-/// `special_spherical_bessel_j0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_spherical_bessel_j0_out(x: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_SPHERICAL_BESSEL_J0_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, out)
-}
-
-fn special_spherical_bessel_j0_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_spherical_bessel_j0.out", out);
-    native::pointwise::special_scalar::spherical_bessel_j0_meta(&mut iter, x)?;
-    native::pointwise::special_scalar::spherical_bessel_j0(&mut iter, x)?;
-    iter.finish_out()
-}
-
-fn special_spherical_bessel_j0_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_spherical_bessel_j0.out", out);
-    native::pointwise::special_scalar::spherical_bessel_j0_meta(&mut iter, x)?;
-    iter.finish_out()
-}
-
-fn special_spherical_bessel_j0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_spherical_bessel_j0.out", given, 2)?;
-    special_spherical_bessel_j0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_airy_ai`.
-pub type SpecialAiryAiFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_airy_ai`.
-pub static SPECIAL_AIRY_AI: Operator<SpecialAiryAiFn> = Operator::new(
-    "special_airy_ai",
-    "special_airy_ai(Tensor x) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_airy_ai_cpu as SpecialAiryAiFn),
-        Kernel::new(DispatchKey::Meta, special_airy_ai_meta as SpecialAiryAiFn),
-        observed!(SPECIAL_AIRY_AI: SpecialAiryAiFn, [x], x),
-        boxing!(SPECIAL_AIRY_AI: SpecialAiryAiFn, x),
-    ],
-    special_airy_ai_boxed,
-);
-
-/// `1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai.
-///
-/// `special_airy_ai(Tensor x) -> Tensor`
-#[inline]
-pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_AIRY_AI.select(x.key_set())?;
-    kernel(keys, x)
-}
-
-fn special_airy_ai_cpu(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_airy_ai");
-    native::pointwise::special_scalar::airy_ai_meta(&mut iter, x)?;
-    native::pointwise::special_scalar::airy_ai(&mut iter, x)?;
-    iter.take_result()
-}
-
-fn special_airy_ai_meta(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_airy_ai");
-    native::pointwise::special_scalar::airy_ai_meta(&mut iter, x)?;
-    iter.take_result()
-}
-
-fn special_airy_ai_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_airy_ai", given, 1)?;
-    special_airy_ai(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_airy_ai.out`.
-pub type SpecialAiryAiOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_airy_ai.out`.
-pub static SPECIAL_AIRY_AI_OUT: Operator<SpecialAiryAiOutFn> = Operator::new(
-    "special_airy_ai.out",
-    "special_airy_ai.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_airy_ai_out_cpu as SpecialAiryAiOutFn),
-        Kernel::new(DispatchKey::Meta, special_airy_ai_out_meta as SpecialAiryAiOutFn),
-        observed!(SPECIAL_AIRY_AI_OUT: SpecialAiryAiOutFn, [x, out], x, out),
-        boxing!(SPECIAL_AIRY_AI_OUT: SpecialAiryAiOutFn, x, out),
-    ],
-    special_airy_ai_out_boxed,
-);
-
-/// `1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai.
-///
-/// `special_airy_ai.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_airy_ai_out(x: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_AIRY_AI_OUT.select(x.key_set() | out.key_set())?;
-    kernel(keys, x, out)
-}
-
-fn special_airy_ai_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_airy_ai.out", out);
-    native::pointwise::special_scalar::airy_ai_meta(&mut iter, x)?;
-    native::pointwise::special_scalar::airy_ai(&mut iter, x)?;
-    iter.finish_out()
-}
-
-fn special_airy_ai_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_airy_ai.out", out);
-    native::pointwise::special_scalar::airy_ai_meta(&mut iter, x)?;
-    iter.finish_out()
-}
-
-fn special_airy_ai_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_airy_ai.out", given, 2)?;
-    special_airy_ai_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_modified_bessel_i0`.
-pub type SpecialModifiedBesselI0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_modified_bessel_i0`.
-pub static SPECIAL_MODIFIED_BESSEL_I0: Operator<SpecialModifiedBesselI0Fn> = Operator::new(
-    "special_modified_bessel_i0",
-    "special_modified_bessel_i0(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_modified_bessel_i0_cpu as SpecialModifiedBesselI0Fn),
-        Kernel::new(DispatchKey::Meta, special_modified_bessel_i0_meta as SpecialModifiedBesselI0Fn),
-        observed!(SPECIAL_MODIFIED_BESSEL_I0: SpecialModifiedBesselI0Fn, [self_], self_),
-        boxing!(SPECIAL_MODIFIED_BESSEL_I0: SpecialModifiedBesselI0Fn, self_),
-    ],
-    special_modified_bessel_i0_boxed,
-);
-
-/// `i0`, the modified Bessel function of the first kind, of order 0.
-///
-/// `special_modified_bessel_i0(Tensor self) -> Tensor`
-#[inline]
-pub fn special_modified_bessel_i0(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_I0.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_modified_bessel_i0_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_modified_bessel_i0");
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i0(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_modified_bessel_i0_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_modified_bessel_i0");
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_modified_bessel_i0_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_modified_bessel_i0", given, 1)?;
-    special_modified_bessel_i0(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_modified_bessel_i0.out`.
-pub type SpecialModifiedBesselI0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_modified_bessel_i0.out`.
-pub static SPECIAL_MODIFIED_BESSEL_I0_OUT: Operator<SpecialModifiedBesselI0OutFn> = Operator::new(
-    "special_modified_bessel_i0.out",
-    "special_modified_bessel_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_modified_bessel_i0_out_cpu as SpecialModifiedBesselI0OutFn),
-        Kernel::new(DispatchKey::Meta, special_modified_bessel_i0_out_meta as SpecialModifiedBesselI0OutFn),
-        observed!(SPECIAL_MODIFIED_BESSEL_I0_OUT: SpecialModifiedBesselI0OutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_MODIFIED_BESSEL_I0_OUT: SpecialModifiedBesselI0OutFn, self_, out),
-    ],
-    special_modified_bessel_i0_out_boxed,
-);
-
-/// `i0`, the modified Bessel function of the first kind, of order 0.
-///
-/// `special_modified_bessel_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_modified_bessel_i0_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_I0_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_modified_bessel_i0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_modified_bessel_i0.out", out);
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i0(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_modified_bessel_i0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_modified_bessel_i0.out", out);
-    native::pointwise::special_scalar::i0_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_modified_bessel_i0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_modified_bessel_i0.out", given, 2)?;
-    special_modified_bessel_i0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_modified_bessel_i1`.
-pub type SpecialModifiedBesselI1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `special_modified_bessel_i1`.
-pub static SPECIAL_MODIFIED_BESSEL_I1: Operator<SpecialModifiedBesselI1Fn> = Operator::new(
-    "special_modified_bessel_i1",
-    "special_modified_bessel_i1(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_modified_bessel_i1_cpu as SpecialModifiedBesselI1Fn),
-        Kernel::new(DispatchKey::Meta, special_modified_bessel_i1_meta as SpecialModifiedBesselI1Fn),
-        observed!(SPECIAL_MODIFIED_BESSEL_I1: SpecialModifiedBesselI1Fn, [self_], self_),
-        boxing!(SPECIAL_MODIFIED_BESSEL_I1: SpecialModifiedBesselI1Fn, self_),
-    ],
-    special_modified_bessel_i1_boxed,
-);
-
-/// `i1`, the modified Bessel function of the first kind, of order 1.
-///
-/// `special_modified_bessel_i1(Tensor self) -> Tensor`
-#[inline]
-pub fn special_modified_bessel_i1(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_I1.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn special_modified_bessel_i1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_modified_bessel_i1");
-    native::pointwise::special_scalar::i1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i1(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_modified_bessel_i1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("special_modified_bessel_i1");
-    native::pointwise::special_scalar::i1_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn special_modified_bessel_i1_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_modified_bessel_i1", given, 1)?;
-    special_modified_bessel_i1(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `special_modified_bessel_i1.out`.
-pub type SpecialModifiedBesselI1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `special_modified_bessel_i1.out`.
-pub static SPECIAL_MODIFIED_BESSEL_I1_OUT: Operator<SpecialModifiedBesselI1OutFn> = Operator::new(
-    "special_modified_bessel_i1.out",
-    "special_modified_bessel_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, special_modified_bessel_i1_out_cpu as SpecialModifiedBesselI1OutFn),
-        Kernel::new(DispatchKey::Meta, special_modified_bessel_i1_out_meta as SpecialModifiedBesselI1OutFn),
-        observed!(SPECIAL_MODIFIED_BESSEL_I1_OUT: SpecialModifiedBesselI1OutFn, [self_, out], self_, out),
-        boxing!(SPECIAL_MODIFIED_BESSEL_I1_OUT: SpecialModifiedBesselI1OutFn, self_, out),
-    ],
-    special_modified_bessel_i1_out_boxed,
-);
-
-/// `i1`, the modified Bessel function of the first kind, of order 1.
-///
-/// `special_modified_bessel_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn special_modified_bessel_i1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_I1_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn special_modified_bessel_i1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_modified_bessel_i1.out", out);
-    native::pointwise::special_scalar::i1_meta(&mut iter, self_)?;
-    native::pointwise::special_scalar::i1(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_modified_bessel_i1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("special_modified_bessel_i1.out", out);
-    native::pointwise::special_scalar::i1_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn special_modified_bessel_i1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("special_modified_bessel_i1.out", given, 2)?;
-    special_modified_bessel_i1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+use flambeau_core::Scalar;
+
+operator! {
+    /// The inverse of `erf`, for elements from -1 to 1.
+    ERFINV: "erfinv(Tensor self) -> Tensor", erfinv(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("erfinv", |iter| {
+            native::pointwise::special_scalar::erfinv_meta(iter, self_)?;
+            native::pointwise::special_scalar::erfinv(iter, self_)
+        })
+    },
+    Meta => iterate::functional("erfinv", |iter| native::pointwise::special_scalar::erfinv_meta(iter, self_)),
+}
+
+operator! {
+    /// The inverse of `erf`, for elements from -1 to 1.
+    ERFINV_: "erfinv_(Tensor(a!) self) -> Tensor(a!)", erfinv_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("erfinv_", self_, |iter| {
+            native::pointwise::special_scalar::erfinv_meta(iter, self_)?;
+            native::pointwise::special_scalar::erfinv(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("erfinv_", self_, |iter| native::pointwise::special_scalar::erfinv_meta(iter, self_)),
+}
+
+operator! {
+    /// The inverse of `erf`, for elements from -1 to 1.
+    ERFINV_OUT: "erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", erfinv_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("erfinv.out", out, |iter| {
+            native::pointwise::special_scalar::erfinv_meta(iter, self_)?;
+            native::pointwise::special_scalar::erfinv(iter, self_)
+        })
+    },
+    Meta => iterate::out("erfinv.out", out, |iter| native::pointwise::special_scalar::erfinv_meta(iter, self_)),
+}
+
+operator! {
+    /// The inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability.
+    SPECIAL_NDTRI: "special_ndtri(Tensor self) -> Tensor", special_ndtri(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_ndtri", |iter| {
+            native::pointwise::special_scalar::ndtri_meta(iter, self_)?;
+            native::pointwise::special_scalar::ndtri(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_ndtri", |iter| native::pointwise::special_scalar::ndtri_meta(iter, self_)),
+}
+
+operator! {
+    /// The inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability.
+    SPECIAL_NDTRI_OUT: "special_ndtri.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_ndtri_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_ndtri.out", out, |iter| {
+            native::pointwise::special_scalar::ndtri_meta(iter, self_)?;
+            native::pointwise::special_scalar::ndtri(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_ndtri.out", out, |iter| native::pointwise::special_scalar::ndtri_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
+    LGAMMA: "lgamma(Tensor self) -> Tensor", lgamma(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("lgamma", |iter| {
+            native::pointwise::special_scalar::lgamma_meta(iter, self_)?;
+            native::pointwise::special_scalar::lgamma(iter, self_)
+        })
+    },
+    Meta => iterate::functional("lgamma", |iter| native::pointwise::special_scalar::lgamma_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
+    LGAMMA_: "lgamma_(Tensor(a!) self) -> Tensor(a!)", lgamma_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("lgamma_", self_, |iter| {
+            native::pointwise::special_scalar::lgamma_meta(iter, self_)?;
+            native::pointwise::special_scalar::lgamma(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("lgamma_", self_, |iter| native::pointwise::special_scalar::lgamma_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
+    LGAMMA_OUT: "lgamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", lgamma_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("lgamma.out", out, |iter| {
+            native::pointwise::special_scalar::lgamma_meta(iter, self_)?;
+            native::pointwise::special_scalar::lgamma(iter, self_)
+        })
+    },
+    Meta => iterate::out("lgamma.out", out, |iter| native::pointwise::special_scalar::lgamma_meta(iter, self_)),
+}
+
+operator! {
+    /// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
+    DIGAMMA: "digamma(Tensor self) -> Tensor", digamma(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("digamma", |iter| {
+            native::pointwise::special_scalar::digamma_meta(iter, self_)?;
+            native::pointwise::special_scalar::digamma(iter, self_)
+        })
+    },
+    Meta => iterate::functional("digamma", |iter| native::pointwise::special_scalar::digamma_meta(iter, self_)),
+}
+
+operator! {
+    /// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
+    DIGAMMA_: "digamma_(Tensor(a!) self) -> Tensor(a!)", digamma_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("digamma_", self_, |iter| {
+            native::pointwise::special_scalar::digamma_meta(iter, self_)?;
+            native::pointwise::special_scalar::digamma(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("digamma_", self_, |iter| native::pointwise::special_scalar::digamma_meta(iter, self_)),
+}
+
+operator! {
+    /// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
+    DIGAMMA_OUT: "digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", digamma_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("digamma.out", out, |iter| {
+            native::pointwise::special_scalar::digamma_meta(iter, self_)?;
+            native::pointwise::special_scalar::digamma(iter, self_)
+        })
+    },
+    Meta => iterate::out("digamma.out", out, |iter| native::pointwise::special_scalar::digamma_meta(iter, self_)),
+}
+
+operator! {
+    /// The derivative of order `n` of `digamma`.
+    POLYGAMMA: "polygamma(int n, Tensor self) -> Tensor", polygamma(n: i64, self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("polygamma", |iter| {
+            native::pointwise::special_scalar::polygamma_meta(iter, n, self_)?;
+            native::pointwise::special_scalar::polygamma(iter, n, self_)
+        })
+    },
+    Meta => iterate::functional("polygamma", |iter| native::pointwise::special_scalar::polygamma_meta(iter, n,
+        self_)),
+}
+
+operator! {
+    /// The derivative of order `n` of `digamma`.
+    POLYGAMMA_OUT: "polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)", polygamma_out(n: i64,
+        self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("polygamma.out", out, |iter| {
+            native::pointwise::special_scalar::polygamma_meta(iter, n, self_)?;
+            native::pointwise::special_scalar::polygamma(iter, n, self_)
+        })
+    },
+    Meta => iterate::out("polygamma.out", out, |iter| native::pointwise::special_scalar::polygamma_meta(iter, n,
+        self_)),
+}
+
+operator! {
+    /// `polygamma` in place.
+    POLYGAMMA_: "polygamma_(Tensor(a!) self, int n) -> Tensor(a!)", polygamma_(self_: &Tensor, n: i64) -> (),
+        by [self_];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::polygamma_(self_, n),
+}
+
+operator! {
+    /// `p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function.
+    MVLGAMMA: "mvlgamma(Tensor self, int p) -> Tensor", mvlgamma(self_: &Tensor, p: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::pointwise::special_scalar::mvlgamma(self_, p),
+}
+
+operator! {
+    /// `p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function.
+    MVLGAMMA_OUT: "mvlgamma.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)", mvlgamma_out(self_: &Tensor,
+        p: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::pointwise::special_scalar::mvlgamma(self_, p)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `mvlgamma` in place.
+    MVLGAMMA_: "mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)", mvlgamma_(self_: &Tensor, p: i64) -> (), by [self_];
+    CompositeImplicitAutograd => native::pointwise::special_scalar::mvlgamma_(self_, p),
+}
+
+operator! {
+    /// `sum((k + other)^-self)` over k from 0, the Hurwitz zeta function.
+    SPECIAL_ZETA: "special_zeta(Tensor self, Tensor other) -> Tensor", special_zeta(self_: &Tensor,
+        other: &Tensor) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("special_zeta", |iter| {
+            native::pointwise::special_scalar::zeta_meta(iter, self_, other)?;
+            native::pointwise::special_scalar::zeta(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("special_zeta", |iter| native::pointwise::special_scalar::zeta_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `sum((k + other)^-self)` over k from 0, the Hurwitz zeta function.
+    SPECIAL_ZETA_OUT: "special_zeta.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        special_zeta_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("special_zeta.out", out, |iter| {
+            native::pointwise::special_scalar::zeta_meta(iter, self_, other)?;
+            native::pointwise::special_scalar::zeta(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("special_zeta.out", out, |iter| native::pointwise::special_scalar::zeta_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `sum((k + other)^-self)` over k from 0, for a number `self`.
+    SPECIAL_ZETA_SELF_SCALAR: "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor",
+        special_zeta_self_scalar(self_: Scalar, other: &Tensor) -> Tensor, by [other];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::zeta_of_scalar(self_, other),
+}
+
+operator! {
+    /// `sum((k + other)^-self)` over k from 0, for a number `self`.
+    SPECIAL_ZETA_SELF_SCALAR_OUT: "special_zeta.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        special_zeta_self_scalar_out(self_: Scalar, other: &Tensor, out: &Tensor) -> (), by [other, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::zeta_of_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `sum((k + other)^-self)` over k from 0, for a number `other`.
+    SPECIAL_ZETA_OTHER_SCALAR: "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
+        special_zeta_other_scalar(self_: &Tensor, other: Scalar) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::zeta_scalar(self_, other),
+}
+
+operator! {
+    /// `sum((k + other)^-self)` over k from 0, for a number `other`.
+    SPECIAL_ZETA_OTHER_SCALAR_OUT: "special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        special_zeta_other_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::zeta_scalar(self_, other)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
+    I0: "i0(Tensor self) -> Tensor", i0(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("i0", |iter| {
+            native::pointwise::special_scalar::i0_meta(iter, self_)?;
+            native::pointwise::special_scalar::i0(iter, self_)
+        })
+    },
+    Meta => iterate::functional("i0", |iter| native::pointwise::special_scalar::i0_meta(iter, self_)),
+}
+
+operator! {
+    /// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
+    I0_: "i0_(Tensor(a!) self) -> Tensor(a!)", i0_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("i0_", self_, |iter| {
+            native::pointwise::special_scalar::i0_meta(iter, self_)?;
+            native::pointwise::special_scalar::i0(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("i0_", self_, |iter| native::pointwise::special_scalar::i0_meta(iter, self_)),
+}
+
+operator! {
+    /// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
+    I0_OUT: "i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", i0_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("i0.out", out, |iter| {
+            native::pointwise::special_scalar::i0_meta(iter, self_)?;
+            native::pointwise::special_scalar::i0(iter, self_)
+        })
+    },
+    Meta => iterate::out("i0.out", out, |iter| native::pointwise::special_scalar::i0_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(-|self|) * i0(self)`.
+    SPECIAL_I0E: "special_i0e(Tensor self) -> Tensor", special_i0e(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_i0e", |iter| {
+            native::pointwise::special_scalar::i0e_meta(iter, self_)?;
+            native::pointwise::special_scalar::i0e(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_i0e", |iter| native::pointwise::special_scalar::i0e_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(-|self|) * i0(self)`.
+    SPECIAL_I0E_OUT: "special_i0e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", special_i0e_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_i0e.out", out, |iter| {
+            native::pointwise::special_scalar::i0e_meta(iter, self_)?;
+            native::pointwise::special_scalar::i0e(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_i0e.out", out, |iter| native::pointwise::special_scalar::i0e_meta(iter, self_)),
+}
+
+operator! {
+    /// `self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1.
+    SPECIAL_I1: "special_i1(Tensor self) -> Tensor", special_i1(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_i1", |iter| {
+            native::pointwise::special_scalar::i1_meta(iter, self_)?;
+            native::pointwise::special_scalar::i1(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_i1", |iter| native::pointwise::special_scalar::i1_meta(iter, self_)),
+}
+
+operator! {
+    /// `self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1.
+    SPECIAL_I1_OUT: "special_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", special_i1_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_i1.out", out, |iter| {
+            native::pointwise::special_scalar::i1_meta(iter, self_)?;
+            native::pointwise::special_scalar::i1(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_i1.out", out, |iter| native::pointwise::special_scalar::i1_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(-|self|) * i1(self)`.
+    SPECIAL_I1E: "special_i1e(Tensor self) -> Tensor", special_i1e(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_i1e", |iter| {
+            native::pointwise::special_scalar::i1e_meta(iter, self_)?;
+            native::pointwise::special_scalar::i1e(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_i1e", |iter| native::pointwise::special_scalar::i1e_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(-|self|) * i1(self)`.
+    SPECIAL_I1E_OUT: "special_i1e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", special_i1e_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_i1e.out", out, |iter| {
+            native::pointwise::special_scalar::i1e_meta(iter, self_)?;
+            native::pointwise::special_scalar::i1e(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_i1e.out", out, |iter| native::pointwise::special_scalar::i1e_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
+    IGAMMA: "igamma(Tensor self, Tensor other) -> Tensor", igamma(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("igamma", |iter| {
+            native::pointwise::special_scalar::igamma_meta(iter, self_, other)?;
+            native::pointwise::special_scalar::igamma(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("igamma", |iter| native::pointwise::special_scalar::igamma_meta(iter, self_, other)),
+}
+
+operator! {
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
+    IGAMMA_: "igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)", igamma_(self_: &Tensor, other: &Tensor) -> (),
+        by [self_, other];
+    Cpu => {
+        iterate::in_place("igamma_", self_, |iter| {
+            native::pointwise::special_scalar::igamma_meta(iter, self_, other)?;
+            native::pointwise::special_scalar::igamma(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("igamma_", self_, |iter| native::pointwise::special_scalar::igamma_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
+    IGAMMA_OUT: "igamma.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", igamma_out(self_: &Tensor,
+        other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("igamma.out", out, |iter| {
+            native::pointwise::special_scalar::igamma_meta(iter, self_, other)?;
+            native::pointwise::special_scalar::igamma(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("igamma.out", out, |iter| native::pointwise::special_scalar::igamma_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
+    IGAMMAC: "igammac(Tensor self, Tensor other) -> Tensor", igammac(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    Cpu => {
+        iterate::functional("igammac", |iter| {
+            native::pointwise::special_scalar::igammac_meta(iter, self_, other)?;
+            native::pointwise::special_scalar::igammac(iter, self_, other)
+        })
+    },
+    Meta => iterate::functional("igammac", |iter| native::pointwise::special_scalar::igammac_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
+    IGAMMAC_: "igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)", igammac_(self_: &Tensor, other: &Tensor) -> (),
+        by [self_, other];
+    Cpu => {
+        iterate::in_place("igammac_", self_, |iter| {
+            native::pointwise::special_scalar::igammac_meta(iter, self_, other)?;
+            native::pointwise::special_scalar::igammac(iter, self_, other)
+        })
+    },
+    Meta => iterate::in_place("igammac_", self_, |iter| native::pointwise::special_scalar::igammac_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
+    IGAMMAC_OUT: "igammac.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        igammac_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("igammac.out", out, |iter| {
+            native::pointwise::special_scalar::igammac_meta(iter, self_, other)?;
+            native::pointwise::special_scalar::igammac(iter, self_, other)
+        })
+    },
+    Meta => iterate::out("igammac.out", out, |iter| native::pointwise::special_scalar::igammac_meta(iter, self_,
+        other)),
+}
+
+operator! {
+    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_T: "special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
+        special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_chebyshev_polynomial_t", |iter| {
+            native::pointwise::special_scalar::chebyshev_polynomial_t_meta(iter, x, n)?;
+            native::pointwise::special_scalar::chebyshev_polynomial_t(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_chebyshev_polynomial_t",
+        |iter| native::pointwise::special_scalar::chebyshev_polynomial_t_meta(iter, x, n)),
+}
+
+operator! {
+    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: "special_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_chebyshev_polynomial_t.out", out, |iter| {
+            native::pointwise::special_scalar::chebyshev_polynomial_t_meta(iter, x, n)?;
+            native::pointwise::special_scalar::chebyshev_polynomial_t(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_chebyshev_polynomial_t.out", out,
+        |iter| native::pointwise::special_scalar::chebyshev_polynomial_t_meta(iter, x, n)),
+}
+
+operator! {
+    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `x`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: "special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_chebyshev_polynomial_t_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::chebyshev_polynomial_t_of_number(x, n),
+}
+
+operator! {
+    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `x`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: "special_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_t_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::chebyshev_polynomial_t_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `n`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: "special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_chebyshev_polynomial_t_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::chebyshev_polynomial_t_of_order(x, n),
+}
+
+operator! {
+    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `n`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: "special_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_t_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::chebyshev_polynomial_t_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_U: "special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
+        special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_chebyshev_polynomial_u", |iter| {
+            native::pointwise::special_scalar::chebyshev_polynomial_u_meta(iter, x, n)?;
+            native::pointwise::special_scalar::chebyshev_polynomial_u(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_chebyshev_polynomial_u",
+        |iter| native::pointwise::special_scalar::chebyshev_polynomial_u_meta(iter, x, n)),
+}
+
+operator! {
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: "special_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_chebyshev_polynomial_u.out", out, |iter| {
+            native::pointwise::special_scalar::chebyshev_polynomial_u_meta(iter, x, n)?;
+            native::pointwise::special_scalar::chebyshev_polynomial_u(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_chebyshev_polynomial_u.out", out,
+        |iter| native::pointwise::special_scalar::chebyshev_polynomial_u_meta(iter, x, n)),
+}
+
+operator! {
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `x`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: "special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_chebyshev_polynomial_u_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::chebyshev_polynomial_u_of_number(x, n),
+}
+
+operator! {
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `x`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: "special_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_u_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::chebyshev_polynomial_u_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `n`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: "special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_chebyshev_polynomial_u_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::chebyshev_polynomial_u_of_order(x, n),
+}
+
+operator! {
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `n`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: "special_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_u_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::chebyshev_polynomial_u_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_V: "special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
+        special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_chebyshev_polynomial_v", |iter| {
+            native::pointwise::special_scalar::chebyshev_polynomial_v_meta(iter, x, n)?;
+            native::pointwise::special_scalar::chebyshev_polynomial_v(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_chebyshev_polynomial_v",
+        |iter| native::pointwise::special_scalar::chebyshev_polynomial_v_meta(iter, x, n)),
+}
+
+operator! {
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: "special_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_chebyshev_polynomial_v.out", out, |iter| {
+            native::pointwise::special_scalar::chebyshev_polynomial_v_meta(iter, x, n)?;
+            native::pointwise::special_scalar::chebyshev_polynomial_v(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_chebyshev_polynomial_v.out", out,
+        |iter| native::pointwise::special_scalar::chebyshev_polynomial_v_meta(iter, x, n)),
+}
+
+operator! {
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `x`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: "special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_chebyshev_polynomial_v_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::chebyshev_polynomial_v_of_number(x, n),
+}
+
+operator! {
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `x`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: "special_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_v_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::chebyshev_polynomial_v_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `n`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: "special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_chebyshev_polynomial_v_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::chebyshev_polynomial_v_of_order(x, n),
+}
+
+operator! {
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `n`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: "special_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_v_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::chebyshev_polynomial_v_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_W: "special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
+        special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_chebyshev_polynomial_w", |iter| {
+            native::pointwise::special_scalar::chebyshev_polynomial_w_meta(iter, x, n)?;
+            native::pointwise::special_scalar::chebyshev_polynomial_w(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_chebyshev_polynomial_w",
+        |iter| native::pointwise::special_scalar::chebyshev_polynomial_w_meta(iter, x, n)),
+}
+
+operator! {
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: "special_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_chebyshev_polynomial_w.out", out, |iter| {
+            native::pointwise::special_scalar::chebyshev_polynomial_w_meta(iter, x, n)?;
+            native::pointwise::special_scalar::chebyshev_polynomial_w(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_chebyshev_polynomial_w.out", out,
+        |iter| native::pointwise::special_scalar::chebyshev_polynomial_w_meta(iter, x, n)),
+}
+
+operator! {
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `x`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: "special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_chebyshev_polynomial_w_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::chebyshev_polynomial_w_of_number(x, n),
+}
+
+operator! {
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `x`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: "special_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_w_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::chebyshev_polynomial_w_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `n`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: "special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_chebyshev_polynomial_w_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::chebyshev_polynomial_w_of_order(x, n),
+}
+
+operator! {
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `n`.
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: "special_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_chebyshev_polynomial_w_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::chebyshev_polynomial_w_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
+        special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_shifted_chebyshev_polynomial_t", |iter| {
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_meta(iter, x, n)?;
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_t(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_shifted_chebyshev_polynomial_t",
+        |iter| native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_meta(iter, x, n)),
+}
+
+operator! {
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: "special_shifted_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_shifted_chebyshev_polynomial_t.out", out, |iter| {
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_meta(iter, x, n)?;
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_t(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_shifted_chebyshev_polynomial_t.out", out,
+        |iter| native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_meta(iter, x, n)),
+}
+
+operator! {
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `x`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: "special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_shifted_chebyshev_polynomial_t_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_of_number(x, n),
+}
+
+operator! {
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `x`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: "special_shifted_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_t_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `n`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: "special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_shifted_chebyshev_polynomial_t_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_of_order(x, n),
+}
+
+operator! {
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `n`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: "special_shifted_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_t_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_t_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
+        special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_shifted_chebyshev_polynomial_u", |iter| {
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_meta(iter, x, n)?;
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_u(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_shifted_chebyshev_polynomial_u",
+        |iter| native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_meta(iter, x, n)),
+}
+
+operator! {
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: "special_shifted_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_shifted_chebyshev_polynomial_u.out", out, |iter| {
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_meta(iter, x, n)?;
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_u(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_shifted_chebyshev_polynomial_u.out", out,
+        |iter| native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_meta(iter, x, n)),
+}
+
+operator! {
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `x`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: "special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_shifted_chebyshev_polynomial_u_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_of_number(x, n),
+}
+
+operator! {
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `x`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: "special_shifted_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_u_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `n`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: "special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_shifted_chebyshev_polynomial_u_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_of_order(x, n),
+}
+
+operator! {
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `n`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: "special_shifted_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_u_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_u_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
+        special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_shifted_chebyshev_polynomial_v", |iter| {
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_meta(iter, x, n)?;
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_v(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_shifted_chebyshev_polynomial_v",
+        |iter| native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_meta(iter, x, n)),
+}
+
+operator! {
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: "special_shifted_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_shifted_chebyshev_polynomial_v.out", out, |iter| {
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_meta(iter, x, n)?;
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_v(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_shifted_chebyshev_polynomial_v.out", out,
+        |iter| native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_meta(iter, x, n)),
+}
+
+operator! {
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `x`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: "special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_shifted_chebyshev_polynomial_v_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_of_number(x, n),
+}
+
+operator! {
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `x`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: "special_shifted_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_v_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `n`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: "special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_shifted_chebyshev_polynomial_v_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_of_order(x, n),
+}
+
+operator! {
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `n`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: "special_shifted_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_v_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_v_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
+        special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_shifted_chebyshev_polynomial_w", |iter| {
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_meta(iter, x, n)?;
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_w(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_shifted_chebyshev_polynomial_w",
+        |iter| native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_meta(iter, x, n)),
+}
+
+operator! {
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: "special_shifted_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_shifted_chebyshev_polynomial_w.out", out, |iter| {
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_meta(iter, x, n)?;
+            native::pointwise::special_scalar::shifted_chebyshev_polynomial_w(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_shifted_chebyshev_polynomial_w.out", out,
+        |iter| native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_meta(iter, x, n)),
+}
+
+operator! {
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `x`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: "special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_shifted_chebyshev_polynomial_w_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_of_number(x, n),
+}
+
+operator! {
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `x`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: "special_shifted_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_w_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `n`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: "special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_shifted_chebyshev_polynomial_w_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_of_order(x, n),
+}
+
+operator! {
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `n`.
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: "special_shifted_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_shifted_chebyshev_polynomial_w_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::shifted_chebyshev_polynomial_w_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials.
+    SPECIAL_HERMITE_POLYNOMIAL_H: "special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor",
+        special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_hermite_polynomial_h", |iter| {
+            native::pointwise::special_scalar::hermite_polynomial_h_meta(iter, x, n)?;
+            native::pointwise::special_scalar::hermite_polynomial_h(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_hermite_polynomial_h",
+        |iter| native::pointwise::special_scalar::hermite_polynomial_h_meta(iter, x, n)),
+}
+
+operator! {
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials.
+    SPECIAL_HERMITE_POLYNOMIAL_H_OUT: "special_hermite_polynomial_h.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_hermite_polynomial_h_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_hermite_polynomial_h.out", out, |iter| {
+            native::pointwise::special_scalar::hermite_polynomial_h_meta(iter, x, n)?;
+            native::pointwise::special_scalar::hermite_polynomial_h(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_hermite_polynomial_h.out", out,
+        |iter| native::pointwise::special_scalar::hermite_polynomial_h_meta(iter, x, n)),
+}
+
+operator! {
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `x`.
+    SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: "special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_hermite_polynomial_h_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::hermite_polynomial_h_of_number(x, n),
+}
+
+operator! {
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `x`.
+    SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: "special_hermite_polynomial_h.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_hermite_polynomial_h_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::hermite_polynomial_h_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `n`.
+    SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: "special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_hermite_polynomial_h_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::hermite_polynomial_h_of_order(x, n),
+}
+
+operator! {
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `n`.
+    SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: "special_hermite_polynomial_h.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_hermite_polynomial_h_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::hermite_polynomial_h_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials.
+    SPECIAL_HERMITE_POLYNOMIAL_HE: "special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor",
+        special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_hermite_polynomial_he", |iter| {
+            native::pointwise::special_scalar::hermite_polynomial_he_meta(iter, x, n)?;
+            native::pointwise::special_scalar::hermite_polynomial_he(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_hermite_polynomial_he",
+        |iter| native::pointwise::special_scalar::hermite_polynomial_he_meta(iter, x, n)),
+}
+
+operator! {
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials.
+    SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: "special_hermite_polynomial_he.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_hermite_polynomial_he_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_hermite_polynomial_he.out", out, |iter| {
+            native::pointwise::special_scalar::hermite_polynomial_he_meta(iter, x, n)?;
+            native::pointwise::special_scalar::hermite_polynomial_he(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_hermite_polynomial_he.out", out,
+        |iter| native::pointwise::special_scalar::hermite_polynomial_he_meta(iter, x, n)),
+}
+
+operator! {
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `x`.
+    SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: "special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_hermite_polynomial_he_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::hermite_polynomial_he_of_number(x, n),
+}
+
+operator! {
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `x`.
+    SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: "special_hermite_polynomial_he.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_hermite_polynomial_he_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::hermite_polynomial_he_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `n`.
+    SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: "special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_hermite_polynomial_he_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::hermite_polynomial_he_of_order(x, n),
+}
+
+operator! {
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `n`.
+    SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: "special_hermite_polynomial_he.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_hermite_polynomial_he_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::hermite_polynomial_he_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials.
+    SPECIAL_LAGUERRE_POLYNOMIAL_L: "special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor",
+        special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_laguerre_polynomial_l", |iter| {
+            native::pointwise::special_scalar::laguerre_polynomial_l_meta(iter, x, n)?;
+            native::pointwise::special_scalar::laguerre_polynomial_l(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_laguerre_polynomial_l",
+        |iter| native::pointwise::special_scalar::laguerre_polynomial_l_meta(iter, x, n)),
+}
+
+operator! {
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials.
+    SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: "special_laguerre_polynomial_l.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_laguerre_polynomial_l_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_laguerre_polynomial_l.out", out, |iter| {
+            native::pointwise::special_scalar::laguerre_polynomial_l_meta(iter, x, n)?;
+            native::pointwise::special_scalar::laguerre_polynomial_l(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_laguerre_polynomial_l.out", out,
+        |iter| native::pointwise::special_scalar::laguerre_polynomial_l_meta(iter, x, n)),
+}
+
+operator! {
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `x`.
+    SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: "special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_laguerre_polynomial_l_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::laguerre_polynomial_l_of_number(x, n),
+}
+
+operator! {
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `x`.
+    SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: "special_laguerre_polynomial_l.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_laguerre_polynomial_l_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::laguerre_polynomial_l_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `n`.
+    SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: "special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_laguerre_polynomial_l_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::laguerre_polynomial_l_of_order(x, n),
+}
+
+operator! {
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `n`.
+    SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: "special_laguerre_polynomial_l.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_laguerre_polynomial_l_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::laguerre_polynomial_l_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials.
+    SPECIAL_LEGENDRE_POLYNOMIAL_P: "special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor",
+        special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Tensor, by [x, n];
+    Cpu => {
+        iterate::functional("special_legendre_polynomial_p", |iter| {
+            native::pointwise::special_scalar::legendre_polynomial_p_meta(iter, x, n)?;
+            native::pointwise::special_scalar::legendre_polynomial_p(iter, x, n)
+        })
+    },
+    Meta => iterate::functional("special_legendre_polynomial_p",
+        |iter| native::pointwise::special_scalar::legendre_polynomial_p_meta(iter, x, n)),
+}
+
+operator! {
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials.
+    SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: "special_legendre_polynomial_p.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_legendre_polynomial_p_out(x: &Tensor, n: &Tensor, out: &Tensor) -> (), by [x, n, out];
+    Cpu => {
+        iterate::out("special_legendre_polynomial_p.out", out, |iter| {
+            native::pointwise::special_scalar::legendre_polynomial_p_meta(iter, x, n)?;
+            native::pointwise::special_scalar::legendre_polynomial_p(iter, x, n)
+        })
+    },
+    Meta => iterate::out("special_legendre_polynomial_p.out", out,
+        |iter| native::pointwise::special_scalar::legendre_polynomial_p_meta(iter, x, n)),
+}
+
+operator! {
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `x`.
+    SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: "special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor",
+        special_legendre_polynomial_p_x_scalar(x: Scalar, n: &Tensor) -> Tensor, by [n];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::legendre_polynomial_p_of_number(x, n),
+}
+
+operator! {
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `x`.
+    SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: "special_legendre_polynomial_p.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_legendre_polynomial_p_x_scalar_out(x: Scalar, n: &Tensor, out: &Tensor) -> (), by [n, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::legendre_polynomial_p_of_number(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
+    SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: "special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor",
+        special_legendre_polynomial_p_n_scalar(x: &Tensor, n: Scalar) -> Tensor, by [x];
+    CompositeExplicitAutograd => native::pointwise::special_scalar::legendre_polynomial_p_of_order(x, n),
+}
+
+operator! {
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
+    SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: "special_legendre_polynomial_p.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
+        special_legendre_polynomial_p_n_scalar_out(x: &Tensor, n: Scalar, out: &Tensor) -> (), by [x, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::special_scalar::legendre_polynomial_p_of_order(x, n)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0.
+    SPECIAL_BESSEL_J0: "special_bessel_j0(Tensor self) -> Tensor", special_bessel_j0(self_: &Tensor) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("special_bessel_j0", |iter| {
+            native::pointwise::special_scalar::bessel_j0_meta(iter, self_)?;
+            native::pointwise::special_scalar::bessel_j0(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_bessel_j0", |iter| native::pointwise::special_scalar::bessel_j0_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0.
+    SPECIAL_BESSEL_J0_OUT: "special_bessel_j0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_bessel_j0_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_bessel_j0.out", out, |iter| {
+            native::pointwise::special_scalar::bessel_j0_meta(iter, self_)?;
+            native::pointwise::special_scalar::bessel_j0(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_bessel_j0.out", out, |iter| native::pointwise::special_scalar::bessel_j0_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1.
+    SPECIAL_BESSEL_J1: "special_bessel_j1(Tensor self) -> Tensor", special_bessel_j1(self_: &Tensor) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("special_bessel_j1", |iter| {
+            native::pointwise::special_scalar::bessel_j1_meta(iter, self_)?;
+            native::pointwise::special_scalar::bessel_j1(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_bessel_j1", |iter| native::pointwise::special_scalar::bessel_j1_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1.
+    SPECIAL_BESSEL_J1_OUT: "special_bessel_j1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_bessel_j1_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_bessel_j1.out", out, |iter| {
+            native::pointwise::special_scalar::bessel_j1_meta(iter, self_)?;
+            native::pointwise::special_scalar::bessel_j1(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_bessel_j1.out", out, |iter| native::pointwise::special_scalar::bessel_j1_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// The Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0.
+    SPECIAL_BESSEL_Y0: "special_bessel_y0(Tensor self) -> Tensor", special_bessel_y0(self_: &Tensor) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("special_bessel_y0", |iter| {
+            native::pointwise::special_scalar::bessel_y0_meta(iter, self_)?;
+            native::pointwise::special_scalar::bessel_y0(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_bessel_y0", |iter| native::pointwise::special_scalar::bessel_y0_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// The Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0.
+    SPECIAL_BESSEL_Y0_OUT: "special_bessel_y0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_bessel_y0_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_bessel_y0.out", out, |iter| {
+            native::pointwise::special_scalar::bessel_y0_meta(iter, self_)?;
+            native::pointwise::special_scalar::bessel_y0(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_bessel_y0.out", out, |iter| native::pointwise::special_scalar::bessel_y0_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// The Bessel function of the second kind, of order 1: minus the derivative of that of order 0.
+    SPECIAL_BESSEL_Y1: "special_bessel_y1(Tensor self) -> Tensor", special_bessel_y1(self_: &Tensor) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("special_bessel_y1", |iter| {
+            native::pointwise::special_scalar::bessel_y1_meta(iter, self_)?;
+            native::pointwise::special_scalar::bessel_y1(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_bessel_y1", |iter| native::pointwise::special_scalar::bessel_y1_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// The Bessel function of the second kind, of order 1: minus the derivative of that of order 0.
+    SPECIAL_BESSEL_Y1_OUT: "special_bessel_y1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_bessel_y1_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_bessel_y1.out", out, |iter| {
+            native::pointwise::special_scalar::bessel_y1_meta(iter, self_)?;
+            native::pointwise::special_scalar::bessel_y1(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_bessel_y1.out", out, |iter| native::pointwise::special_scalar::bessel_y1_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// The integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0.
+    SPECIAL_MODIFIED_BESSEL_K0: "special_modified_bessel_k0(Tensor self) -> Tensor",
+        special_modified_bessel_k0(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_modified_bessel_k0", |iter| {
+            native::pointwise::special_scalar::modified_bessel_k0_meta(iter, self_)?;
+            native::pointwise::special_scalar::modified_bessel_k0(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_modified_bessel_k0",
+        |iter| native::pointwise::special_scalar::modified_bessel_k0_meta(iter, self_)),
+}
+
+operator! {
+    /// The integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0.
+    SPECIAL_MODIFIED_BESSEL_K0_OUT: "special_modified_bessel_k0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_modified_bessel_k0_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_modified_bessel_k0.out", out, |iter| {
+            native::pointwise::special_scalar::modified_bessel_k0_meta(iter, self_)?;
+            native::pointwise::special_scalar::modified_bessel_k0(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_modified_bessel_k0.out", out,
+        |iter| native::pointwise::special_scalar::modified_bessel_k0_meta(iter, self_)),
+}
+
+operator! {
+    /// The integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1.
+    SPECIAL_MODIFIED_BESSEL_K1: "special_modified_bessel_k1(Tensor self) -> Tensor",
+        special_modified_bessel_k1(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_modified_bessel_k1", |iter| {
+            native::pointwise::special_scalar::modified_bessel_k1_meta(iter, self_)?;
+            native::pointwise::special_scalar::modified_bessel_k1(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_modified_bessel_k1",
+        |iter| native::pointwise::special_scalar::modified_bessel_k1_meta(iter, self_)),
+}
+
+operator! {
+    /// The integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1.
+    SPECIAL_MODIFIED_BESSEL_K1_OUT: "special_modified_bessel_k1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_modified_bessel_k1_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_modified_bessel_k1.out", out, |iter| {
+            native::pointwise::special_scalar::modified_bessel_k1_meta(iter, self_)?;
+            native::pointwise::special_scalar::modified_bessel_k1(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_modified_bessel_k1.out", out,
+        |iter| native::pointwise::special_scalar::modified_bessel_k1_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0.
+    SPECIAL_SCALED_MODIFIED_BESSEL_K0: "special_scaled_modified_bessel_k0(Tensor x) -> Tensor",
+        special_scaled_modified_bessel_k0(x: &Tensor) -> Tensor, by [x];
+    Cpu => {
+        iterate::functional("special_scaled_modified_bessel_k0", |iter| {
+            native::pointwise::special_scalar::scaled_modified_bessel_k0_meta(iter, x)?;
+            native::pointwise::special_scalar::scaled_modified_bessel_k0(iter, x)
+        })
+    },
+    Meta => iterate::functional("special_scaled_modified_bessel_k0",
+        |iter| native::pointwise::special_scalar::scaled_modified_bessel_k0_meta(iter, x)),
+}
+
+operator! {
+    /// `exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0.
+    SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: "special_scaled_modified_bessel_k0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+        special_scaled_modified_bessel_k0_out(x: &Tensor, out: &Tensor) -> (), by [x, out];
+    Cpu => {
+        iterate::out("special_scaled_modified_bessel_k0.out", out, |iter| {
+            native::pointwise::special_scalar::scaled_modified_bessel_k0_meta(iter, x)?;
+            native::pointwise::special_scalar::scaled_modified_bessel_k0(iter, x)
+        })
+    },
+    Meta => iterate::out("special_scaled_modified_bessel_k0.out", out,
+        |iter| native::pointwise::special_scalar::scaled_modified_bessel_k0_meta(iter, x)),
+}
+
+operator! {
+    /// `exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1.
+    SPECIAL_SCALED_MODIFIED_BESSEL_K1: "special_scaled_modified_bessel_k1(Tensor x) -> Tensor",
+        special_scaled_modified_bessel_k1(x: &Tensor) -> Tensor, by [x];
+    Cpu => {
+        iterate::functional("special_scaled_modified_bessel_k1", |iter| {
+            native::pointwise::special_scalar::scaled_modified_bessel_k1_meta(iter, x)?;
+            native::pointwise::special_scalar::scaled_modified_bessel_k1(iter, x)
+        })
+    },
+    Meta => iterate::functional("special_scaled_modified_bessel_k1",
+        |iter| native::pointwise::special_scalar::scaled_modified_bessel_k1_meta(iter, x)),
+}
+
+operator! {
+    /// `exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1.
+    SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: "special_scaled_modified_bessel_k1.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+        special_scaled_modified_bessel_k1_out(x: &Tensor, out: &Tensor) -> (), by [x, out];
+    Cpu => {
+        iterate::out("special_scaled_modified_bessel_k1.out", out, |iter| {
+            native::pointwise::special_scalar::scaled_modified_bessel_k1_meta(iter, x)?;
+            native::pointwise::special_scalar::scaled_modified_bessel_k1(iter, x)
+        })
+    },
+    Meta => iterate::out("special_scaled_modified_bessel_k1.out", out,
+        |iter| native::pointwise::special_scalar::scaled_modified_bessel_k1_meta(iter, x)),
+}
+
+operator! {
+    /// `sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0.
+    SPECIAL_SPHERICAL_BESSEL_J0: "special_spherical_bessel_j0(Tensor x) -> Tensor",
+        special_spherical_bessel_j0(x: &Tensor) -> Tensor, by [x];
+    Cpu => {
+        iterate::functional("special_spherical_bessel_j0", |iter| {
+            native::pointwise::special_scalar::spherical_bessel_j0_meta(iter, x)?;
+            native::pointwise::special_scalar::spherical_bessel_j0(iter, x)
+        })
+    },
+    Meta => iterate::functional("special_spherical_bessel_j0",
+        |iter| native::pointwise::special_scalar::spherical_bessel_j0_meta(iter, x)),
+}
+
+operator! {
+    /// `sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0.
+    SPECIAL_SPHERICAL_BESSEL_J0_OUT: "special_spherical_bessel_j0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+        special_spherical_bessel_j0_out(x: &Tensor, out: &Tensor) -> (), by [x, out];
+    Cpu => {
+        iterate::out("special_spherical_bessel_j0.out", out, |iter| {
+            native::pointwise::special_scalar::spherical_bessel_j0_meta(iter, x)?;
+            native::pointwise::special_scalar::spherical_bessel_j0(iter, x)
+        })
+    },
+    Meta => iterate::out("special_spherical_bessel_j0.out", out,
+        |iter| native::pointwise::special_scalar::spherical_bessel_j0_meta(iter, x)),
+}
+
+operator! {
+    /// `1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai.
+    SPECIAL_AIRY_AI: "special_airy_ai(Tensor x) -> Tensor", special_airy_ai(x: &Tensor) -> Tensor, by [x];
+    Cpu => {
+        iterate::functional("special_airy_ai", |iter| {
+            native::pointwise::special_scalar::airy_ai_meta(iter, x)?;
+            native::pointwise::special_scalar::airy_ai(iter, x)
+        })
+    },
+    Meta => iterate::functional("special_airy_ai", |iter| native::pointwise::special_scalar::airy_ai_meta(iter, x)),
+}
+
+operator! {
+    /// `1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai.
+    SPECIAL_AIRY_AI_OUT: "special_airy_ai.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+        special_airy_ai_out(x: &Tensor, out: &Tensor) -> (), by [x, out];
+    Cpu => {
+        iterate::out("special_airy_ai.out", out, |iter| {
+            native::pointwise::special_scalar::airy_ai_meta(iter, x)?;
+            native::pointwise::special_scalar::airy_ai(iter, x)
+        })
+    },
+    Meta => iterate::out("special_airy_ai.out", out, |iter| native::pointwise::special_scalar::airy_ai_meta(iter, x)),
+}
+
+operator! {
+    /// `i0`, the modified Bessel function of the first kind, of order 0.
+    SPECIAL_MODIFIED_BESSEL_I0: "special_modified_bessel_i0(Tensor self) -> Tensor",
+        special_modified_bessel_i0(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_modified_bessel_i0", |iter| {
+            native::pointwise::special_scalar::i0_meta(iter, self_)?;
+            native::pointwise::special_scalar::i0(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_modified_bessel_i0", |iter| native::pointwise::special_scalar::i0_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `i0`, the modified Bessel function of the first kind, of order 0.
+    SPECIAL_MODIFIED_BESSEL_I0_OUT: "special_modified_bessel_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_modified_bessel_i0_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_modified_bessel_i0.out", out, |iter| {
+            native::pointwise::special_scalar::i0_meta(iter, self_)?;
+            native::pointwise::special_scalar::i0(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_modified_bessel_i0.out", out,
+        |iter| native::pointwise::special_scalar::i0_meta(iter, self_)),
+}
+
+operator! {
+    /// `i1`, the modified Bessel function of the first kind, of order 1.
+    SPECIAL_MODIFIED_BESSEL_I1: "special_modified_bessel_i1(Tensor self) -> Tensor",
+        special_modified_bessel_i1(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("special_modified_bessel_i1", |iter| {
+            native::pointwise::special_scalar::i1_meta(iter, self_)?;
+            native::pointwise::special_scalar::i1(iter, self_)
+        })
+    },
+    Meta => iterate::functional("special_modified_bessel_i1", |iter| native::pointwise::special_scalar::i1_meta(iter,
+        self_)),
+}
+
+operator! {
+    /// `i1`, the modified Bessel function of the first kind, of order 1.
+    SPECIAL_MODIFIED_BESSEL_I1_OUT: "special_modified_bessel_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        special_modified_bessel_i1_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("special_modified_bessel_i1.out", out, |iter| {
+            native::pointwise::special_scalar::i1_meta(iter, self_)?;
+            native::pointwise::special_scalar::i1(iter, self_)
+        })
+    },
+    Meta => iterate::out("special_modified_bessel_i1.out", out,
+        |iter| native::pointwise::special_scalar::i1_meta(iter, self_)),
 }

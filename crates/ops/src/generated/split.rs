@@ -2,640 +2,125 @@
 
 //! The operators whose kernels are in `native::split`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `unsafe_split.Tensor`.
-pub type UnsafeSplitTensorFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `unsafe_split.Tensor`.
-pub static UNSAFE_SPLIT_TENSOR: Operator<UnsafeSplitTensorFn> = Operator::new(
-    "unsafe_split.Tensor",
-    "unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            unsafe_split_tensor_composite as UnsafeSplitTensorFn,
-        ),
-        observed!(UNSAFE_SPLIT_TENSOR: UnsafeSplitTensorFn, [self_], self_, split_size, dim),
-        boxing!(UNSAFE_SPLIT_TENSOR: UnsafeSplitTensorFn, self_, split_size, dim),
-    ],
-    unsafe_split_tensor_boxed,
-);
-
-/// The pieces of `split`, each of which autograd allows to be written in place.
-///
-/// `unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]`
-#[inline]
-pub fn unsafe_split_tensor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = UNSAFE_SPLIT_TENSOR.select(self_.key_set())?;
-    kernel(keys, self_, split_size, dim)
+operator! {
+    /// The pieces of `split`, each of which autograd allows to be written in place.
+    UNSAFE_SPLIT_TENSOR: "unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
+        unsafe_split_tensor(self_: &Tensor, split_size: i64, dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::unsafe_split(self_, split_size, dim),
 }
 
-fn unsafe_split_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    split_size: i64,
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::split::unsafe_split(self_, split_size, dim)
+operator! {
+    /// The pieces of `split_with_sizes`, each of which autograd allows to be written in place.
+    UNSAFE_SPLIT_WITH_SIZES: "unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+        unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::unsafe_split_with_sizes(self_, split_sizes, dim),
 }
 
-fn unsafe_split_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unsafe_split.Tensor", given, 3)?;
-    unsafe_split_tensor(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// The pieces of `chunk`, each of which autograd allows to be written in place.
+    UNSAFE_CHUNK: "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", unsafe_chunk(self_: &Tensor,
+        chunks: i64, dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::unsafe_chunk(self_, chunks, dim),
 }
 
-/// A kernel of `unsafe_split_with_sizes`.
-pub type UnsafeSplitWithSizesFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
-
-/// The operator `unsafe_split_with_sizes`.
-pub static UNSAFE_SPLIT_WITH_SIZES: Operator<UnsafeSplitWithSizesFn> = Operator::new(
-    "unsafe_split_with_sizes",
-    "unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            unsafe_split_with_sizes_composite as UnsafeSplitWithSizesFn,
-        ),
-        observed!(UNSAFE_SPLIT_WITH_SIZES: UnsafeSplitWithSizesFn, [self_], self_, split_sizes, dim),
-        boxing!(UNSAFE_SPLIT_WITH_SIZES: UnsafeSplitWithSizesFn, self_, split_sizes, dim),
-    ],
-    unsafe_split_with_sizes_boxed,
-);
-
-/// The pieces of `split_with_sizes`, each of which autograd allows to be written in place.
-///
-/// `unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]`
-#[inline]
-pub fn unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = UNSAFE_SPLIT_WITH_SIZES.select(self_.key_set())?;
-    kernel(keys, self_, split_sizes, dim)
+operator! {
+    /// Equal pieces along the second dimension, of a vector along the only one.
+    HSPLIT_INT: "hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", hsplit_int(self_: &Tensor,
+        sections: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::hsplit_int(self_, sections),
 }
 
-fn unsafe_split_with_sizes_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    split_sizes: &[i64],
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::split::unsafe_split_with_sizes(self_, split_sizes, dim)
+operator! {
+    /// Pieces along the second dimension (of a vector along the only one), split at the given indices.
+    HSPLIT_ARRAY: "hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", hsplit_array(self_: &Tensor,
+        indices: &[i64]) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::hsplit_array(self_, indices),
 }
 
-fn unsafe_split_with_sizes_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unsafe_split_with_sizes", given, 3)?;
-    unsafe_split_with_sizes(arguments.tensor()?, arguments.ints()?, arguments.int()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Equal pieces along the first dimension.
+    VSPLIT_INT: "vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", vsplit_int(self_: &Tensor,
+        sections: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::vsplit_int(self_, sections),
 }
 
-/// A kernel of `unsafe_chunk`.
-pub type UnsafeChunkFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `unsafe_chunk`.
-pub static UNSAFE_CHUNK: Operator<UnsafeChunkFn> = Operator::new(
-    "unsafe_chunk",
-    "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, unsafe_chunk_composite as UnsafeChunkFn),
-        observed!(UNSAFE_CHUNK: UnsafeChunkFn, [self_], self_, chunks, dim),
-        boxing!(UNSAFE_CHUNK: UnsafeChunkFn, self_, chunks, dim),
-    ],
-    unsafe_chunk_boxed,
-);
-
-/// The pieces of `chunk`, each of which autograd allows to be written in place.
-///
-/// `unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]`
-#[inline]
-pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = UNSAFE_CHUNK.select(self_.key_set())?;
-    kernel(keys, self_, chunks, dim)
+operator! {
+    /// Pieces along the first dimension, split at the given indices.
+    VSPLIT_ARRAY: "vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", vsplit_array(self_: &Tensor,
+        indices: &[i64]) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::vsplit_array(self_, indices),
 }
 
-fn unsafe_chunk_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    chunks: i64,
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::split::unsafe_chunk(self_, chunks, dim)
+operator! {
+    /// Equal pieces along the third dimension.
+    DSPLIT_INT: "dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", dsplit_int(self_: &Tensor,
+        sections: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::dsplit_int(self_, sections),
 }
 
-fn unsafe_chunk_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unsafe_chunk", given, 3)?;
-    unsafe_chunk(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// Pieces along the third dimension, split at the given indices.
+    DSPLIT_ARRAY: "dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", dsplit_array(self_: &Tensor,
+        indices: &[i64]) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::dsplit_array(self_, indices),
 }
 
-/// A kernel of `hsplit.int`.
-pub type HsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `hsplit.int`.
-pub static HSPLIT_INT: Operator<HsplitIntFn> = Operator::new(
-    "hsplit.int",
-    "hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_int_composite as HsplitIntFn),
-        observed!(HSPLIT_INT: HsplitIntFn, [self_], self_, sections),
-        boxing!(HSPLIT_INT: HsplitIntFn, self_, sections),
-    ],
-    hsplit_int_boxed,
-);
-
-/// Equal pieces along the second dimension, of a vector along the only one.
-///
-/// `hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]`
-#[inline]
-pub fn hsplit_int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = HSPLIT_INT.select(self_.key_set())?;
-    kernel(keys, self_, sections)
+operator! {
+    /// Views of `split_size` indices of a dimension each; the last one may be smaller.
+    SPLIT_TENSOR: "split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+        split_tensor(self_: &Tensor, split_size: i64, dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeExplicitAutograd => native::shape::split::split(self_, split_size, dim),
 }
 
-fn hsplit_int_composite(_keys: DispatchKeySet, self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    native::shape::split::hsplit_int(self_, sections)
+operator! {
+    /// Views of the given sizes, whose sum must be the size of the dimension.
+    SPLIT_SIZES: "split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
+        split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::split_sizes(self_, split_size, dim),
 }
 
-fn hsplit_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hsplit.int", given, 2)?;
-    hsplit_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// Views of the given sizes, whose sum must be the size of the dimension.
+    SPLIT_WITH_SIZES: "split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+        split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeExplicitAutograd => native::shape::split::split_with_sizes(self_, split_sizes, dim),
 }
 
-/// A kernel of `hsplit.array`.
-pub type HsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tensor>>;
-
-/// The operator `hsplit.array`.
-pub static HSPLIT_ARRAY: Operator<HsplitArrayFn> = Operator::new(
-    "hsplit.array",
-    "hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_array_composite as HsplitArrayFn),
-        observed!(HSPLIT_ARRAY: HsplitArrayFn, [self_], self_, indices),
-        boxing!(HSPLIT_ARRAY: HsplitArrayFn, self_, indices),
-    ],
-    hsplit_array_boxed,
-);
-
-/// Pieces along the second dimension (of a vector along the only one), split at the given indices.
-///
-/// `hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
-#[inline]
-pub fn hsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = HSPLIT_ARRAY.select(self_.key_set())?;
-    kernel(keys, self_, indices)
+operator! {
+    /// At most `chunks` views of equal size; the last one may be smaller.
+    CHUNK: "chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", chunk(self_: &Tensor, chunks: i64,
+        dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::chunk(self_, chunks, dim),
 }
 
-fn hsplit_array_composite(_keys: DispatchKeySet, self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    native::shape::split::hsplit_array(self_, indices)
+operator! {
+    /// Exactly `sections` views; if they do not divide the size, the first ones are larger by one.
+    TENSOR_SPLIT_SECTIONS: "tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
+        tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::tensor_split_sections(self_, sections, dim),
 }
 
-fn hsplit_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("hsplit.array", given, 2)?;
-    hsplit_array(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+operator! {
+    /// Views split at the given indices of a dimension, which are clamped as those of a slice.
+    TENSOR_SPLIT_INDICES: "tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
+        tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::split::tensor_split_indices(self_, indices, dim),
 }
 
-/// A kernel of `vsplit.int`.
-pub type VsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `vsplit.int`.
-pub static VSPLIT_INT: Operator<VsplitIntFn> = Operator::new(
-    "vsplit.int",
-    "vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_int_composite as VsplitIntFn),
-        observed!(VSPLIT_INT: VsplitIntFn, [self_], self_, sections),
-        boxing!(VSPLIT_INT: VsplitIntFn, self_, sections),
-    ],
-    vsplit_int_boxed,
-);
-
-/// Equal pieces along the first dimension.
-///
-/// `vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]`
-#[inline]
-pub fn vsplit_int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = VSPLIT_INT.select(self_.key_set())?;
-    kernel(keys, self_, sections)
+operator! {
+    /// Views split at the indices in a vector, or as many views as a tensor without dimensions says.
+    TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: "tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]",
+        tensor_split_tensor_indices_or_sections(self_: &Tensor, tensor_indices_or_sections: &Tensor,
+        dim: i64) -> Vec<Tensor>, by [self_, tensor_indices_or_sections];
+    CompositeImplicitAutograd => native::shape::split::tensor_split_tensor(self_, tensor_indices_or_sections, dim),
 }
 
-fn vsplit_int_composite(_keys: DispatchKeySet, self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    native::shape::split::vsplit_int(self_, sections)
-}
-
-fn vsplit_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("vsplit.int", given, 2)?;
-    vsplit_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `vsplit.array`.
-pub type VsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tensor>>;
-
-/// The operator `vsplit.array`.
-pub static VSPLIT_ARRAY: Operator<VsplitArrayFn> = Operator::new(
-    "vsplit.array",
-    "vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_array_composite as VsplitArrayFn),
-        observed!(VSPLIT_ARRAY: VsplitArrayFn, [self_], self_, indices),
-        boxing!(VSPLIT_ARRAY: VsplitArrayFn, self_, indices),
-    ],
-    vsplit_array_boxed,
-);
-
-/// Pieces along the first dimension, split at the given indices.
-///
-/// `vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
-#[inline]
-pub fn vsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = VSPLIT_ARRAY.select(self_.key_set())?;
-    kernel(keys, self_, indices)
-}
-
-fn vsplit_array_composite(_keys: DispatchKeySet, self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    native::shape::split::vsplit_array(self_, indices)
-}
-
-fn vsplit_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("vsplit.array", given, 2)?;
-    vsplit_array(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `dsplit.int`.
-pub type DsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `dsplit.int`.
-pub static DSPLIT_INT: Operator<DsplitIntFn> = Operator::new(
-    "dsplit.int",
-    "dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_int_composite as DsplitIntFn),
-        observed!(DSPLIT_INT: DsplitIntFn, [self_], self_, sections),
-        boxing!(DSPLIT_INT: DsplitIntFn, self_, sections),
-    ],
-    dsplit_int_boxed,
-);
-
-/// Equal pieces along the third dimension.
-///
-/// `dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]`
-#[inline]
-pub fn dsplit_int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = DSPLIT_INT.select(self_.key_set())?;
-    kernel(keys, self_, sections)
-}
-
-fn dsplit_int_composite(_keys: DispatchKeySet, self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    native::shape::split::dsplit_int(self_, sections)
-}
-
-fn dsplit_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dsplit.int", given, 2)?;
-    dsplit_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `dsplit.array`.
-pub type DsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tensor>>;
-
-/// The operator `dsplit.array`.
-pub static DSPLIT_ARRAY: Operator<DsplitArrayFn> = Operator::new(
-    "dsplit.array",
-    "dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_array_composite as DsplitArrayFn),
-        observed!(DSPLIT_ARRAY: DsplitArrayFn, [self_], self_, indices),
-        boxing!(DSPLIT_ARRAY: DsplitArrayFn, self_, indices),
-    ],
-    dsplit_array_boxed,
-);
-
-/// Pieces along the third dimension, split at the given indices.
-///
-/// `dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
-#[inline]
-pub fn dsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = DSPLIT_ARRAY.select(self_.key_set())?;
-    kernel(keys, self_, indices)
-}
-
-fn dsplit_array_composite(_keys: DispatchKeySet, self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    native::shape::split::dsplit_array(self_, indices)
-}
-
-fn dsplit_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("dsplit.array", given, 2)?;
-    dsplit_array(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `split.Tensor`.
-pub type SplitTensorFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `split.Tensor`.
-pub static SPLIT_TENSOR: Operator<SplitTensorFn> = Operator::new(
-    "split.Tensor",
-    "split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, split_tensor_composite as SplitTensorFn),
-        observed!(SPLIT_TENSOR: SplitTensorFn, [self_], self_, split_size, dim),
-        boxing!(SPLIT_TENSOR: SplitTensorFn, self_, split_size, dim),
-    ],
-    split_tensor_boxed,
-);
-
-/// Views of `split_size` indices of a dimension each; the last one may be smaller.
-///
-/// `split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]`
-#[inline]
-pub fn split_tensor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = SPLIT_TENSOR.select(self_.key_set())?;
-    kernel(keys, self_, split_size, dim)
-}
-
-fn split_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    split_size: i64,
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::split::split(self_, split_size, dim)
-}
-
-fn split_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("split.Tensor", given, 3)?;
-    split_tensor(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `split.sizes`.
-pub type SplitSizesFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
-
-/// The operator `split.sizes`.
-pub static SPLIT_SIZES: Operator<SplitSizesFn> = Operator::new(
-    "split.sizes",
-    "split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, split_sizes_composite as SplitSizesFn),
-        observed!(SPLIT_SIZES: SplitSizesFn, [self_], self_, split_size, dim),
-        boxing!(SPLIT_SIZES: SplitSizesFn, self_, split_size, dim),
-    ],
-    split_sizes_boxed,
-);
-
-/// Views of the given sizes, whose sum must be the size of the dimension.
-///
-/// `split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]`
-#[inline]
-pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = SPLIT_SIZES.select(self_.key_set())?;
-    kernel(keys, self_, split_size, dim)
-}
-
-fn split_sizes_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    split_size: &[i64],
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::split::split_sizes(self_, split_size, dim)
-}
-
-fn split_sizes_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("split.sizes", given, 3)?;
-    split_sizes(arguments.tensor()?, arguments.ints()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `split_with_sizes`.
-pub type SplitWithSizesFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
-
-/// The operator `split_with_sizes`.
-pub static SPLIT_WITH_SIZES: Operator<SplitWithSizesFn> = Operator::new(
-    "split_with_sizes",
-    "split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, split_with_sizes_composite as SplitWithSizesFn),
-        observed!(SPLIT_WITH_SIZES: SplitWithSizesFn, [self_], self_, split_sizes, dim),
-        boxing!(SPLIT_WITH_SIZES: SplitWithSizesFn, self_, split_sizes, dim),
-    ],
-    split_with_sizes_boxed,
-);
-
-/// Views of the given sizes, whose sum must be the size of the dimension.
-///
-/// `split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]`
-#[inline]
-pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = SPLIT_WITH_SIZES.select(self_.key_set())?;
-    kernel(keys, self_, split_sizes, dim)
-}
-
-fn split_with_sizes_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    split_sizes: &[i64],
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::split::split_with_sizes(self_, split_sizes, dim)
-}
-
-fn split_with_sizes_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("split_with_sizes", given, 3)?;
-    split_with_sizes(arguments.tensor()?, arguments.ints()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `chunk`.
-pub type ChunkFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `chunk`.
-pub static CHUNK: Operator<ChunkFn> = Operator::new(
-    "chunk",
-    "chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, chunk_composite as ChunkFn),
-        observed!(CHUNK: ChunkFn, [self_], self_, chunks, dim),
-        boxing!(CHUNK: ChunkFn, self_, chunks, dim),
-    ],
-    chunk_boxed,
-);
-
-/// At most `chunks` views of equal size; the last one may be smaller.
-///
-/// `chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]`
-#[inline]
-pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = CHUNK.select(self_.key_set())?;
-    kernel(keys, self_, chunks, dim)
-}
-
-fn chunk_composite(_keys: DispatchKeySet, self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    native::shape::split::chunk(self_, chunks, dim)
-}
-
-fn chunk_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("chunk", given, 3)?;
-    chunk(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tensor_split.sections`.
-pub type TensorSplitSectionsFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `tensor_split.sections`.
-pub static TENSOR_SPLIT_SECTIONS: Operator<TensorSplitSectionsFn> = Operator::new(
-    "tensor_split.sections",
-    "tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            tensor_split_sections_composite as TensorSplitSectionsFn,
-        ),
-        observed!(TENSOR_SPLIT_SECTIONS: TensorSplitSectionsFn, [self_], self_, sections, dim),
-        boxing!(TENSOR_SPLIT_SECTIONS: TensorSplitSectionsFn, self_, sections, dim),
-    ],
-    tensor_split_sections_boxed,
-);
-
-/// Exactly `sections` views; if they do not divide the size, the first ones are larger by one.
-///
-/// `tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]`
-#[inline]
-pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = TENSOR_SPLIT_SECTIONS.select(self_.key_set())?;
-    kernel(keys, self_, sections, dim)
-}
-
-fn tensor_split_sections_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    sections: i64,
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::split::tensor_split_sections(self_, sections, dim)
-}
-
-fn tensor_split_sections_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tensor_split.sections", given, 3)?;
-    tensor_split_sections(arguments.tensor()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `tensor_split.indices`.
-pub type TensorSplitIndicesFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
-
-/// The operator `tensor_split.indices`.
-pub static TENSOR_SPLIT_INDICES: Operator<TensorSplitIndicesFn> = Operator::new(
-    "tensor_split.indices",
-    "tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            tensor_split_indices_composite as TensorSplitIndicesFn,
-        ),
-        observed!(TENSOR_SPLIT_INDICES: TensorSplitIndicesFn, [self_], self_, indices, dim),
-        boxing!(TENSOR_SPLIT_INDICES: TensorSplitIndicesFn, self_, indices, dim),
-    ],
-    tensor_split_indices_boxed,
-);
-
-/// Views split at the given indices of a dimension, which are clamped as those of a slice.
-///
-/// `tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]`
-#[inline]
-pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = TENSOR_SPLIT_INDICES.select(self_.key_set())?;
-    kernel(keys, self_, indices, dim)
-}
-
-fn tensor_split_indices_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[i64],
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::split::tensor_split_indices(self_, indices, dim)
-}
-
-fn tensor_split_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tensor_split.indices", given, 3)?;
-    tensor_split_indices(arguments.tensor()?, arguments.ints()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `tensor_split.tensor_indices_or_sections`.
-pub type TensorSplitTensorIndicesOrSectionsFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `tensor_split.tensor_indices_or_sections`.
-pub static TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: Operator<TensorSplitTensorIndicesOrSectionsFn> =
-    Operator::new(
-        "tensor_split.tensor_indices_or_sections",
-        "tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]",
-        &[
-            Kernel::new(
-                DispatchKey::CompositeImplicitAutograd,
-                tensor_split_tensor_indices_or_sections_composite as TensorSplitTensorIndicesOrSectionsFn,
-            ),
-            observed!(TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: TensorSplitTensorIndicesOrSectionsFn, [self_, tensor_indices_or_sections], self_, tensor_indices_or_sections, dim),
-            boxing!(TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: TensorSplitTensorIndicesOrSectionsFn, self_, tensor_indices_or_sections, dim),
-        ],
-        tensor_split_tensor_indices_or_sections_boxed,
-    );
-
-/// Views split at the indices in a vector, or as many views as a tensor without dimensions says.
-///
-/// `tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]`
-#[inline]
-pub fn tensor_split_tensor_indices_or_sections(
-    self_: &Tensor,
-    tensor_indices_or_sections: &Tensor,
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS
-        .select(self_.key_set() | tensor_indices_or_sections.key_set())?;
-    kernel(keys, self_, tensor_indices_or_sections, dim)
-}
-
-fn tensor_split_tensor_indices_or_sections_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor_indices_or_sections: &Tensor,
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::split::tensor_split_tensor(self_, tensor_indices_or_sections, dim)
-}
-
-fn tensor_split_tensor_indices_or_sections_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tensor_split.tensor_indices_or_sections", given, 3)?;
-    tensor_split_tensor_indices_or_sections(arguments.tensor()?, arguments.tensor()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `unbind.int`.
-pub type UnbindIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `unbind.int`.
-pub static UNBIND_INT: Operator<UnbindIntFn> = Operator::new(
-    "unbind.int",
-    "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, unbind_int_composite as UnbindIntFn),
-        observed!(UNBIND_INT: UnbindIntFn, [self_], self_, dim),
-        boxing!(UNBIND_INT: UnbindIntFn, self_, dim),
-    ],
-    unbind_int_boxed,
-);
-
-/// The slices of a dimension, which is removed, as views.
-///
-/// `unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]`
-#[inline]
-pub fn unbind_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = UNBIND_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn unbind_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    native::shape::split::unbind(self_, dim)
-}
-
-fn unbind_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unbind.int", given, 2)?;
-    unbind_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// The slices of a dimension, which is removed, as views.
+    UNBIND_INT: "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", unbind_int(self_: &Tensor,
+        dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeExplicitAutograd => native::shape::split::unbind(self_, dim),
 }

@@ -2,1730 +2,594 @@
 
 //! The operators whose kernels are in `native::sum_prod_any`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Result, ScalarType};
-
-/// A kernel of `sum`.
-pub type SumFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `sum`.
-pub static SUM: Operator<SumFn> = Operator::new(
-    "sum",
-    "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, sum_composite as SumFn),
-        observed!(SUM: SumFn, [self_], self_, dtype),
-        boxing!(SUM: SumFn, self_, dtype),
-    ],
-    sum_boxed,
-);
-
-/// The sum of all elements; integers are summed in int64 unless `dtype` says otherwise.
-///
-/// `sum(Tensor self, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn sum(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let (keys, kernel) = SUM.select(self_.key_set())?;
-    kernel(keys, self_, dtype)
-}
-
-fn sum_composite(_keys: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    native::reduce::sum_prod_any::sum_all(self_, dtype)
-}
-
-fn sum_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sum", given, 2)?;
-    sum(arguments.tensor()?, arguments.optional_scalar_type()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sum.out`.
-pub type SumOutFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `sum.out`.
-pub static SUM_OUT: Operator<SumOutFn> = Operator::new(
-    "sum.out",
-    "sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, sum_out_composite as SumOutFn),
-        observed!(SUM_OUT: SumOutFn, [self_, out], self_, dtype, out),
-        boxing!(SUM_OUT: SumOutFn, self_, dtype, out),
-    ],
-    sum_out_boxed,
-);
-
-/// The sum of all elements; integers are summed in int64 unless `dtype` says otherwise.
-///
-/// `sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sum_out(self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SUM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dtype, out)
-}
-
-fn sum_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::sum_prod_any::sum_all(self_, dtype)?;
-    copy_to_out(&result, out)
-}
-
-fn sum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sum.out", given, 3)?;
-    sum_out(arguments.tensor()?, arguments.optional_scalar_type()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `sum.dim_IntList`.
-pub type SumDimIntlistFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `sum.dim_IntList`.
-pub static SUM_DIM_INTLIST: Operator<SumDimIntlistFn> = Operator::new(
-    "sum.dim_IntList",
-    "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sum_dim_intlist_cpu as SumDimIntlistFn),
-        Kernel::new(DispatchKey::Meta, sum_dim_intlist_meta as SumDimIntlistFn),
-        observed!(SUM_DIM_INTLIST: SumDimIntlistFn, [self_], self_, dim, keepdim, dtype),
-        boxing!(SUM_DIM_INTLIST: SumDimIntlistFn, self_, dim, keepdim, dtype),
-    ],
-    sum_dim_intlist_boxed,
-);
-
-/// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
-///
-/// `sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn sum_dim_intlist(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let (keys, kernel) = SUM_DIM_INTLIST.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype)
-}
-
-fn sum_dim_intlist_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return sum_dim_intlist_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype);
-    }
-    let spec = native::reduce::sum_prod_any::sum_meta(self_, dim, keepdim, dtype)?;
-    let out = spec.allocate("sum.dim_IntList")?;
-    native::reduce::sum_prod_any::sum(self_, dim, keepdim, dtype, &out)?;
-    Ok(out)
-}
-
-fn sum_dim_intlist_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::sum_meta(self_, dim, keepdim, dtype)?;
-    spec.allocate("sum.dim_IntList")
-}
-
-fn sum_dim_intlist_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sum.dim_IntList", given, 4)?;
-    sum_dim_intlist(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `sum.IntList_out`.
-pub type SumIntlistOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `sum.IntList_out`.
-pub static SUM_INTLIST_OUT: Operator<SumIntlistOutFn> = Operator::new(
-    "sum.IntList_out",
-    "sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sum_intlist_out_cpu as SumIntlistOutFn),
-        Kernel::new(DispatchKey::Meta, sum_intlist_out_meta as SumIntlistOutFn),
-        observed!(SUM_INTLIST_OUT: SumIntlistOutFn, [self_, out], self_, dim, keepdim, dtype, out),
-        boxing!(SUM_INTLIST_OUT: SumIntlistOutFn, self_, dim, keepdim, dtype, out),
-    ],
-    sum_intlist_out_boxed,
-);
-
-/// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
-///
-/// `sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sum_intlist_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = SUM_INTLIST_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype, out)
-}
-
-fn sum_intlist_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return sum_intlist_out_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype, out);
-    }
-    let spec = native::reduce::sum_prod_any::sum_meta(self_, dim, keepdim, dtype)?;
-    let target = spec.for_out("sum.IntList_out", out, &[self_])?;
-    native::reduce::sum_prod_any::sum(self_, dim, keepdim, dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn sum_intlist_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("sum.IntList_out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::sum_meta(self_, dim, keepdim, dtype)?;
-    let target = spec.for_out("sum.IntList_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn sum_intlist_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sum.IntList_out", given, 5)?;
-    sum_intlist_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nansum`.
-pub type NansumFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `nansum`.
-pub static NANSUM: Operator<NansumFn> = Operator::new(
-    "nansum",
-    "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, nansum_cpu as NansumFn),
-        Kernel::new(DispatchKey::Meta, nansum_meta as NansumFn),
-        observed!(NANSUM: NansumFn, [self_], self_, dim, keepdim, dtype),
-        boxing!(NANSUM: NansumFn, self_, dim, keepdim, dtype),
-    ],
-    nansum_boxed,
-);
-
-/// `sum(self)` along the given dimensions, with NaN counted as 0.
-///
-/// `nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn nansum(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let (keys, kernel) = NANSUM.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype)
-}
-
-fn nansum_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return nansum_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype);
-    }
-    let spec = native::reduce::sum_prod_any::nansum_meta(self_, dim, keepdim, dtype)?;
-    let out = spec.allocate("nansum")?;
-    native::reduce::sum_prod_any::nansum(self_, dim, keepdim, dtype, &out)?;
-    Ok(out)
-}
-
-fn nansum_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::nansum_meta(self_, dim, keepdim, dtype)?;
-    spec.allocate("nansum")
-}
-
-fn nansum_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nansum", given, 4)?;
-    nansum(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nansum.out`.
-pub type NansumOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `nansum.out`.
-pub static NANSUM_OUT: Operator<NansumOutFn> = Operator::new(
-    "nansum.out",
-    "nansum.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, nansum_out_cpu as NansumOutFn),
-        Kernel::new(DispatchKey::Meta, nansum_out_meta as NansumOutFn),
-        observed!(NANSUM_OUT: NansumOutFn, [self_, out], self_, dim, keepdim, dtype, out),
-        boxing!(NANSUM_OUT: NansumOutFn, self_, dim, keepdim, dtype, out),
-    ],
-    nansum_out_boxed,
-);
-
-/// `sum(self)` along the given dimensions, with NaN counted as 0.
-///
-/// `nansum.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nansum_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NANSUM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype, out)
-}
-
-fn nansum_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return nansum_out_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype, out);
-    }
-    let spec = native::reduce::sum_prod_any::nansum_meta(self_, dim, keepdim, dtype)?;
-    let target = spec.for_out("nansum.out", out, &[self_])?;
-    native::reduce::sum_prod_any::nansum(self_, dim, keepdim, dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn nansum_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("nansum.out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::nansum_meta(self_, dim, keepdim, dtype)?;
-    let target = spec.for_out("nansum.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn nansum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nansum.out", given, 5)?;
-    nansum_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `mean`.
-pub type MeanFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `mean`.
-pub static MEAN: Operator<MeanFn> = Operator::new(
-    "mean",
-    "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, mean_composite as MeanFn),
-        observed!(MEAN: MeanFn, [self_], self_, dtype),
-        boxing!(MEAN: MeanFn, self_, dtype),
-    ],
-    mean_boxed,
-);
-
-/// `sum(self) / n` over all n elements of a floating point tensor; NaN if there are none.
-///
-/// `mean(Tensor self, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn mean(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let (keys, kernel) = MEAN.select(self_.key_set())?;
-    kernel(keys, self_, dtype)
-}
-
-fn mean_composite(_keys: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    native::reduce::sum_prod_any::mean_all(self_, dtype)
-}
-
-fn mean_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mean", given, 2)?;
-    mean(arguments.tensor()?, arguments.optional_scalar_type()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `mean.dtype_out`.
-pub type MeanDtypeOutFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `mean.dtype_out`.
-pub static MEAN_DTYPE_OUT: Operator<MeanDtypeOutFn> = Operator::new(
-    "mean.dtype_out",
-    "mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, mean_dtype_out_composite as MeanDtypeOutFn),
-        observed!(MEAN_DTYPE_OUT: MeanDtypeOutFn, [self_, out], self_, dtype, out),
-        boxing!(MEAN_DTYPE_OUT: MeanDtypeOutFn, self_, dtype, out),
-    ],
-    mean_dtype_out_boxed,
-);
-
-/// `sum(self) / n` over all n elements of a floating point tensor; NaN if there are none.
-///
-/// `mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn mean_dtype_out(self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MEAN_DTYPE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dtype, out)
-}
-
-fn mean_dtype_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::sum_prod_any::mean_all(self_, dtype)?;
-    convert_to_out(&result, out)
-}
-
-fn mean_dtype_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mean.dtype_out", given, 3)?;
-    mean_dtype_out(arguments.tensor()?, arguments.optional_scalar_type()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `mean.dim`.
-pub type MeanDimFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `mean.dim`.
-pub static MEAN_DIM: Operator<MeanDimFn> = Operator::new(
-    "mean.dim",
-    "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, mean_dim_cpu as MeanDimFn),
-        Kernel::new(DispatchKey::Meta, mean_dim_meta as MeanDimFn),
-        observed!(MEAN_DIM: MeanDimFn, [self_], self_, dim, keepdim, dtype),
-        boxing!(MEAN_DIM: MeanDimFn, self_, dim, keepdim, dtype),
-    ],
-    mean_dim_boxed,
-);
-
-/// `sum(self) / n` along the given dimensions of a floating point tensor; NaN if they have no elements.
-///
-/// `mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn mean_dim(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let (keys, kernel) = MEAN_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype)
-}
-
-fn mean_dim_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return mean_dim_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype);
-    }
-    let spec = native::reduce::sum_prod_any::mean_meta(self_, dim, keepdim, dtype)?;
-    let out = spec.allocate("mean.dim")?;
-    native::reduce::sum_prod_any::mean(self_, dim, keepdim, dtype, &out)?;
-    Ok(out)
-}
-
-fn mean_dim_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::mean_meta(self_, dim, keepdim, dtype)?;
-    spec.allocate("mean.dim")
-}
-
-fn mean_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mean.dim", given, 4)?;
-    mean_dim(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `mean.out`.
-pub type MeanOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `mean.out`.
-pub static MEAN_OUT: Operator<MeanOutFn> = Operator::new(
-    "mean.out",
-    "mean.out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, mean_out_cpu as MeanOutFn),
-        Kernel::new(DispatchKey::Meta, mean_out_meta as MeanOutFn),
-        observed!(MEAN_OUT: MeanOutFn, [self_, out], self_, dim, keepdim, dtype, out),
-        boxing!(MEAN_OUT: MeanOutFn, self_, dim, keepdim, dtype, out),
-    ],
-    mean_out_boxed,
-);
-
-/// `sum(self) / n` along the given dimensions of a floating point tensor; NaN if they have no elements.
-///
-/// `mean.out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn mean_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = MEAN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype, out)
-}
-
-fn mean_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return mean_out_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype, out);
-    }
-    let spec = native::reduce::sum_prod_any::mean_meta(self_, dim, keepdim, dtype)?;
-    let target = spec.for_out("mean.out", out, &[self_])?;
-    native::reduce::sum_prod_any::mean(self_, dim, keepdim, dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn mean_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("mean.out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::mean_meta(self_, dim, keepdim, dtype)?;
-    let target = spec.for_out("mean.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn mean_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mean.out", given, 5)?;
-    mean_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `prod`.
-pub type ProdFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `prod`.
-pub static PROD: Operator<ProdFn> = Operator::new(
-    "prod",
-    "prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, prod_kernel as ProdFn),
-        Kernel::new(DispatchKey::Meta, prod_kernel as ProdFn),
-        observed!(PROD: ProdFn, [self_], self_, dtype),
-        boxing!(PROD: ProdFn, self_, dtype),
-    ],
-    prod_boxed,
-);
-
-/// The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise.
-///
-/// `prod(Tensor self, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn prod(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let (keys, kernel) = PROD.select(self_.key_set())?;
-    kernel(keys, self_, dtype)
-}
-
-fn prod_kernel(_keys: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    if self_.was_resized() {
-        return prod_kernel(_keys, &self_.snapshot(), dtype);
-    }
-    native::reduce::sum_prod_any::prod_all(self_, dtype)
-}
-
-fn prod_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("prod", given, 2)?;
-    prod(arguments.tensor()?, arguments.optional_scalar_type()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `prod.out`.
-pub type ProdOutFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `prod.out`.
-pub static PROD_OUT: Operator<ProdOutFn> = Operator::new(
-    "prod.out",
-    "prod.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, prod_out_kernel as ProdOutFn),
-        Kernel::new(DispatchKey::Meta, prod_out_kernel as ProdOutFn),
-        observed!(PROD_OUT: ProdOutFn, [self_, out], self_, dtype, out),
-        boxing!(PROD_OUT: ProdOutFn, self_, dtype, out),
-    ],
-    prod_out_boxed,
-);
-
-/// The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise.
-///
-/// `prod.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn prod_out(self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = PROD_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dtype, out)
-}
-
-fn prod_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return prod_out_kernel(_keys, &self_.snapshot(), dtype, out);
-    }
-    let result = native::reduce::sum_prod_any::prod_all(self_, dtype)?;
-    copy_to_out(&result, out)
-}
-
-fn prod_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("prod.out", given, 3)?;
-    prod_out(arguments.tensor()?, arguments.optional_scalar_type()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `prod.dim_int`.
-pub type ProdDimIntFn = fn(DispatchKeySet, &Tensor, i64, bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `prod.dim_int`.
-pub static PROD_DIM_INT: Operator<ProdDimIntFn> = Operator::new(
-    "prod.dim_int",
-    "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, prod_dim_int_cpu as ProdDimIntFn),
-        Kernel::new(DispatchKey::Meta, prod_dim_int_meta as ProdDimIntFn),
-        observed!(PROD_DIM_INT: ProdDimIntFn, [self_], self_, dim, keepdim, dtype),
-        boxing!(PROD_DIM_INT: ProdDimIntFn, self_, dim, keepdim, dtype),
-    ],
-    prod_dim_int_boxed,
-);
-
-/// The product along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
-///
-/// `prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn prod_dim_int(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let (keys, kernel) = PROD_DIM_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype)
-}
-
-fn prod_dim_int_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return prod_dim_int_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype);
-    }
-    let spec = native::reduce::sum_prod_any::prod_meta(self_, dim, keepdim, dtype)?;
-    let out = spec.allocate("prod.dim_int")?;
-    native::reduce::sum_prod_any::prod(self_, dim, keepdim, dtype, &out)?;
-    Ok(out)
-}
-
-fn prod_dim_int_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::prod_meta(self_, dim, keepdim, dtype)?;
-    spec.allocate("prod.dim_int")
-}
-
-fn prod_dim_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("prod.dim_int", given, 4)?;
-    prod_dim_int(arguments.tensor()?, arguments.int()?, arguments.bool()?, arguments.optional_scalar_type()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `prod.int_out`.
-pub type ProdIntOutFn = fn(DispatchKeySet, &Tensor, i64, bool, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `prod.int_out`.
-pub static PROD_INT_OUT: Operator<ProdIntOutFn> = Operator::new(
-    "prod.int_out",
-    "prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, prod_int_out_cpu as ProdIntOutFn),
-        Kernel::new(DispatchKey::Meta, prod_int_out_meta as ProdIntOutFn),
-        observed!(PROD_INT_OUT: ProdIntOutFn, [self_, out], self_, dim, keepdim, dtype, out),
-        boxing!(PROD_INT_OUT: ProdIntOutFn, self_, dim, keepdim, dtype, out),
-    ],
-    prod_int_out_boxed,
-);
-
-/// The product along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
-///
-/// `prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn prod_int_out(
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = PROD_INT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype, out)
-}
-
-fn prod_int_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return prod_int_out_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype, out);
-    }
-    let spec = native::reduce::sum_prod_any::prod_meta(self_, dim, keepdim, dtype)?;
-    let target = spec.for_out("prod.int_out", out, &[self_])?;
-    native::reduce::sum_prod_any::prod(self_, dim, keepdim, dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn prod_int_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("prod.int_out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::prod_meta(self_, dim, keepdim, dtype)?;
-    let target = spec.for_out("prod.int_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn prod_int_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("prod.int_out", given, 5)?;
-    prod_int_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `any`.
-pub type AnyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `any`.
-pub static ANY: Operator<AnyFn> = Operator::new(
-    "any",
-    "any(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, any_cpu as AnyFn),
-        Kernel::new(DispatchKey::Meta, any_meta as AnyFn),
-        observed!(ANY: AnyFn, [self_], self_),
-        boxing!(ANY: AnyFn, self_),
-    ],
-    any_boxed,
-);
-
-/// Whether any element is nonzero; the result is bool, but uint8 for uint8.
-///
-/// `any(Tensor self) -> Tensor`
-#[inline]
-pub fn any(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ANY.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn any_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() {
-        return any_cpu(_keys, &self_.snapshot());
-    }
-    let spec = native::reduce::sum_prod_any::any_meta(self_)?;
-    let out = spec.allocate("any")?;
-    native::reduce::sum_prod_any::any(self_, &out)?;
-    Ok(out)
-}
-
-fn any_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::any_meta(self_)?;
-    spec.allocate("any")
-}
-
-fn any_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("any", given, 1)?;
-    any(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `any.all_out`.
-pub type AnyAllOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `any.all_out`.
-pub static ANY_ALL_OUT: Operator<AnyAllOutFn> = Operator::new(
-    "any.all_out",
-    "any.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, any_all_out_cpu as AnyAllOutFn),
-        Kernel::new(DispatchKey::Meta, any_all_out_meta as AnyAllOutFn),
-        observed!(ANY_ALL_OUT: AnyAllOutFn, [self_, out], self_, out),
-        boxing!(ANY_ALL_OUT: AnyAllOutFn, self_, out),
-    ],
-    any_all_out_boxed,
-);
-
-/// Whether any element is nonzero; the result is bool, but uint8 for uint8.
-///
-/// `any.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn any_all_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ANY_ALL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn any_all_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return any_all_out_cpu(_keys, &self_.snapshot(), out);
-    }
-    let spec = native::reduce::sum_prod_any::any_meta(self_)?;
-    let target = spec.for_out("any.all_out", out, &[self_])?;
-    native::reduce::sum_prod_any::any(self_, target.tensor())?;
-    target.finish(out)
-}
-
-fn any_all_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    ensure_same_device("any.all_out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::any_meta(self_)?;
-    let target = spec.for_out("any.all_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn any_all_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("any.all_out", given, 2)?;
-    any_all_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `any.dim`.
-pub type AnyDimFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
-
-/// The operator `any.dim`.
-pub static ANY_DIM: Operator<AnyDimFn> = Operator::new(
-    "any.dim",
-    "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, any_dim_cpu as AnyDimFn),
-        Kernel::new(DispatchKey::Meta, any_dim_meta as AnyDimFn),
-        observed!(ANY_DIM: AnyDimFn, [self_], self_, dim, keepdim),
-        boxing!(ANY_DIM: AnyDimFn, self_, dim, keepdim),
-    ],
-    any_dim_boxed,
-);
-
-/// Whether any element along a dimension is nonzero.
-///
-/// `any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = ANY_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn any_dim_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return any_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let spec = native::reduce::sum_prod_any::any_dim_meta(self_, dim, keepdim)?;
-    let out = spec.allocate("any.dim")?;
-    native::reduce::sum_prod_any::any_dim(self_, dim, keepdim, &out)?;
-    Ok(out)
-}
-
-fn any_dim_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::any_dim_meta(self_, dim, keepdim)?;
-    spec.allocate("any.dim")
-}
-
-fn any_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("any.dim", given, 3)?;
-    any_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `any.out`.
-pub type AnyOutFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor) -> Result<()>;
-
-/// The operator `any.out`.
-pub static ANY_OUT: Operator<AnyOutFn> = Operator::new(
-    "any.out",
-    "any.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, any_out_cpu as AnyOutFn),
-        Kernel::new(DispatchKey::Meta, any_out_meta as AnyOutFn),
-        observed!(ANY_OUT: AnyOutFn, [self_, out], self_, dim, keepdim, out),
-        boxing!(ANY_OUT: AnyOutFn, self_, dim, keepdim, out),
-    ],
-    any_out_boxed,
-);
-
-/// Whether any element along a dimension is nonzero.
-///
-/// `any.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn any_out(self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ANY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, out)
-}
-
-fn any_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return any_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
-    }
-    let spec = native::reduce::sum_prod_any::any_dim_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("any.out", out, &[self_])?;
-    native::reduce::sum_prod_any::any_dim(self_, dim, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn any_out_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    ensure_same_device("any.out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::any_dim_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("any.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn any_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("any.out", given, 4)?;
-    any_out(arguments.tensor()?, arguments.int()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `any.dims`.
-pub type AnyDimsFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool) -> Result<Tensor>;
-
-/// The operator `any.dims`.
-pub static ANY_DIMS: Operator<AnyDimsFn> = Operator::new(
-    "any.dims",
-    "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, any_dims_cpu as AnyDimsFn),
-        Kernel::new(DispatchKey::Meta, any_dims_meta as AnyDimsFn),
-        observed!(ANY_DIMS: AnyDimsFn, [self_], self_, dim, keepdim),
-        boxing!(ANY_DIMS: AnyDimsFn, self_, dim, keepdim),
-    ],
-    any_dims_boxed,
-);
-
-/// Whether any element along the given dimensions is nonzero; an empty list reduces no dimension.
-///
-/// `any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = ANY_DIMS.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn any_dims_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return any_dims_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let spec = native::reduce::sum_prod_any::any_dims_meta(self_, dim, keepdim)?;
-    let out = spec.allocate("any.dims")?;
-    native::reduce::sum_prod_any::any_dims(self_, dim, keepdim, &out)?;
-    Ok(out)
-}
-
-fn any_dims_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::any_dims_meta(self_, dim, keepdim)?;
-    spec.allocate("any.dims")
-}
-
-fn any_dims_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("any.dims", given, 3)?;
-    any_dims(arguments.tensor()?, arguments.optional_ints()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `any.dims_out`.
-pub type AnyDimsOutFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, &Tensor) -> Result<()>;
-
-/// The operator `any.dims_out`.
-pub static ANY_DIMS_OUT: Operator<AnyDimsOutFn> = Operator::new(
-    "any.dims_out",
-    "any.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, any_dims_out_cpu as AnyDimsOutFn),
-        Kernel::new(DispatchKey::Meta, any_dims_out_meta as AnyDimsOutFn),
-        observed!(ANY_DIMS_OUT: AnyDimsOutFn, [self_, out], self_, dim, keepdim, out),
-        boxing!(ANY_DIMS_OUT: AnyDimsOutFn, self_, dim, keepdim, out),
-    ],
-    any_dims_out_boxed,
-);
-
-/// Whether any element along the given dimensions is nonzero; an empty list reduces no dimension.
-///
-/// `any.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ANY_DIMS_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, out)
-}
-
-fn any_dims_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return any_dims_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
-    }
-    let spec = native::reduce::sum_prod_any::any_dims_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("any.dims_out", out, &[self_])?;
-    native::reduce::sum_prod_any::any_dims(self_, dim, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn any_dims_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("any.dims_out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::any_dims_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("any.dims_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn any_dims_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("any.dims_out", given, 4)?;
-    any_dims_out(arguments.tensor()?, arguments.optional_ints()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `all`.
-pub type AllFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `all`.
-pub static ALL: Operator<AllFn> = Operator::new(
-    "all",
-    "all(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, all_cpu as AllFn),
-        Kernel::new(DispatchKey::Meta, all_meta as AllFn),
-        observed!(ALL: AllFn, [self_], self_),
-        boxing!(ALL: AllFn, self_),
-    ],
-    all_boxed,
-);
-
-/// Whether all elements are nonzero; the result is bool, but uint8 for uint8.
-///
-/// `all(Tensor self) -> Tensor`
-#[inline]
-pub fn all(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ALL.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn all_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() {
-        return all_cpu(_keys, &self_.snapshot());
-    }
-    let spec = native::reduce::sum_prod_any::all_meta(self_)?;
-    let out = spec.allocate("all")?;
-    native::reduce::sum_prod_any::all(self_, &out)?;
-    Ok(out)
-}
-
-fn all_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::all_meta(self_)?;
-    spec.allocate("all")
-}
-
-fn all_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("all", given, 1)?;
-    all(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `all.all_out`.
-pub type AllAllOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `all.all_out`.
-pub static ALL_ALL_OUT: Operator<AllAllOutFn> = Operator::new(
-    "all.all_out",
-    "all.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, all_all_out_cpu as AllAllOutFn),
-        Kernel::new(DispatchKey::Meta, all_all_out_meta as AllAllOutFn),
-        observed!(ALL_ALL_OUT: AllAllOutFn, [self_, out], self_, out),
-        boxing!(ALL_ALL_OUT: AllAllOutFn, self_, out),
-    ],
-    all_all_out_boxed,
-);
-
-/// Whether all elements are nonzero; the result is bool, but uint8 for uint8.
-///
-/// `all.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn all_all_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ALL_ALL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn all_all_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return all_all_out_cpu(_keys, &self_.snapshot(), out);
-    }
-    let spec = native::reduce::sum_prod_any::all_meta(self_)?;
-    let target = spec.for_out("all.all_out", out, &[self_])?;
-    native::reduce::sum_prod_any::all(self_, target.tensor())?;
-    target.finish(out)
-}
-
-fn all_all_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    ensure_same_device("all.all_out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::all_meta(self_)?;
-    let target = spec.for_out("all.all_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn all_all_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("all.all_out", given, 2)?;
-    all_all_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `all.dim`.
-pub type AllDimFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
-
-/// The operator `all.dim`.
-pub static ALL_DIM: Operator<AllDimFn> = Operator::new(
-    "all.dim",
-    "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, all_dim_cpu as AllDimFn),
-        Kernel::new(DispatchKey::Meta, all_dim_meta as AllDimFn),
-        observed!(ALL_DIM: AllDimFn, [self_], self_, dim, keepdim),
-        boxing!(ALL_DIM: AllDimFn, self_, dim, keepdim),
-    ],
-    all_dim_boxed,
-);
-
-/// Whether all elements along a dimension are nonzero.
-///
-/// `all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = ALL_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn all_dim_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return all_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let spec = native::reduce::sum_prod_any::all_dim_meta(self_, dim, keepdim)?;
-    let out = spec.allocate("all.dim")?;
-    native::reduce::sum_prod_any::all_dim(self_, dim, keepdim, &out)?;
-    Ok(out)
-}
-
-fn all_dim_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::all_dim_meta(self_, dim, keepdim)?;
-    spec.allocate("all.dim")
-}
-
-fn all_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("all.dim", given, 3)?;
-    all_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `all.out`.
-pub type AllOutFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor) -> Result<()>;
-
-/// The operator `all.out`.
-pub static ALL_OUT: Operator<AllOutFn> = Operator::new(
-    "all.out",
-    "all.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, all_out_cpu as AllOutFn),
-        Kernel::new(DispatchKey::Meta, all_out_meta as AllOutFn),
-        observed!(ALL_OUT: AllOutFn, [self_, out], self_, dim, keepdim, out),
-        boxing!(ALL_OUT: AllOutFn, self_, dim, keepdim, out),
-    ],
-    all_out_boxed,
-);
-
-/// Whether all elements along a dimension are nonzero.
-///
-/// `all.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn all_out(self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ALL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, out)
-}
-
-fn all_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    if self_.was_resized() {
-        return all_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
-    }
-    let spec = native::reduce::sum_prod_any::all_dim_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("all.out", out, &[self_])?;
-    native::reduce::sum_prod_any::all_dim(self_, dim, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn all_out_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    ensure_same_device("all.out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::all_dim_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("all.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn all_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("all.out", given, 4)?;
-    all_out(arguments.tensor()?, arguments.int()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `all.dims`.
-pub type AllDimsFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool) -> Result<Tensor>;
-
-/// The operator `all.dims`.
-pub static ALL_DIMS: Operator<AllDimsFn> = Operator::new(
-    "all.dims",
-    "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, all_dims_cpu as AllDimsFn),
-        Kernel::new(DispatchKey::Meta, all_dims_meta as AllDimsFn),
-        observed!(ALL_DIMS: AllDimsFn, [self_], self_, dim, keepdim),
-        boxing!(ALL_DIMS: AllDimsFn, self_, dim, keepdim),
-    ],
-    all_dims_boxed,
-);
-
-/// Whether all elements along the given dimensions are nonzero; an empty list reduces no dimension.
-///
-/// `all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = ALL_DIMS.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn all_dims_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return all_dims_cpu(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    let spec = native::reduce::sum_prod_any::all_dims_meta(self_, dim, keepdim)?;
-    let out = spec.allocate("all.dims")?;
-    native::reduce::sum_prod_any::all_dims(self_, dim, keepdim, &out)?;
-    Ok(out)
-}
-
-fn all_dims_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let spec = native::reduce::sum_prod_any::all_dims_meta(self_, dim, keepdim)?;
-    spec.allocate("all.dims")
-}
-
-fn all_dims_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("all.dims", given, 3)?;
-    all_dims(arguments.tensor()?, arguments.optional_ints()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `all.dims_out`.
-pub type AllDimsOutFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, &Tensor) -> Result<()>;
-
-/// The operator `all.dims_out`.
-pub static ALL_DIMS_OUT: Operator<AllDimsOutFn> = Operator::new(
-    "all.dims_out",
-    "all.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, all_dims_out_cpu as AllDimsOutFn),
-        Kernel::new(DispatchKey::Meta, all_dims_out_meta as AllDimsOutFn),
-        observed!(ALL_DIMS_OUT: AllDimsOutFn, [self_, out], self_, dim, keepdim, out),
-        boxing!(ALL_DIMS_OUT: AllDimsOutFn, self_, dim, keepdim, out),
-    ],
-    all_dims_out_boxed,
-);
-
-/// Whether all elements along the given dimensions are nonzero; an empty list reduces no dimension.
-///
-/// `all.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ALL_DIMS_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, out)
-}
-
-fn all_dims_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return all_dims_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
-    }
-    let spec = native::reduce::sum_prod_any::all_dims_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("all.dims_out", out, &[self_])?;
-    native::reduce::sum_prod_any::all_dims(self_, dim, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn all_dims_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("all.dims_out", &[self_, out])?;
-    let spec = native::reduce::sum_prod_any::all_dims_meta(self_, dim, keepdim)?;
-    let target = spec.for_out("all.dims_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn all_dims_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("all.dims_out", given, 4)?;
-    all_dims_out(arguments.tensor()?, arguments.optional_ints()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `count_nonzero`.
-pub type CountNonzeroFn = fn(DispatchKeySet, &Tensor, Option<i64>) -> Result<Tensor>;
-
-/// The operator `count_nonzero`.
-pub static COUNT_NONZERO: Operator<CountNonzeroFn> = Operator::new(
-    "count_nonzero",
-    "count_nonzero(Tensor self, int? dim=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, count_nonzero_composite as CountNonzeroFn),
-        observed!(COUNT_NONZERO: CountNonzeroFn, [self_], self_, dim),
-        boxing!(COUNT_NONZERO: CountNonzeroFn, self_, dim),
-    ],
-    count_nonzero_boxed,
-);
-
-/// The number of nonzero elements, along one dimension or of all.
-///
-/// `count_nonzero(Tensor self, int? dim=None) -> Tensor`
-#[inline]
-pub fn count_nonzero(self_: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    let (keys, kernel) = COUNT_NONZERO.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn count_nonzero_composite(_keys: DispatchKeySet, self_: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    native::reduce::sum_prod_any::count_nonzero(self_, dim)
-}
-
-fn count_nonzero_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("count_nonzero", given, 2)?;
-    count_nonzero(arguments.tensor()?, arguments.optional_int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `count_nonzero.out`.
-pub type CountNonzeroOutFn = fn(DispatchKeySet, &Tensor, Option<i64>, &Tensor) -> Result<()>;
-
-/// The operator `count_nonzero.out`.
-pub static COUNT_NONZERO_OUT: Operator<CountNonzeroOutFn> = Operator::new(
-    "count_nonzero.out",
-    "count_nonzero.out(Tensor self, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, count_nonzero_out_composite as CountNonzeroOutFn),
-        observed!(COUNT_NONZERO_OUT: CountNonzeroOutFn, [self_, out], self_, dim, out),
-        boxing!(COUNT_NONZERO_OUT: CountNonzeroOutFn, self_, dim, out),
-    ],
-    count_nonzero_out_boxed,
-);
-
-/// The number of nonzero elements, along one dimension or of all.
-///
-/// `count_nonzero.out(Tensor self, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn count_nonzero_out(self_: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = COUNT_NONZERO_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, out)
-}
-
-fn count_nonzero_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::sum_prod_any::count_nonzero(self_, dim)?;
-    copy_to_out(&result, out)
-}
-
-fn count_nonzero_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("count_nonzero.out", given, 3)?;
-    count_nonzero_out(arguments.tensor()?, arguments.optional_int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `count_nonzero.dim_IntList`.
-pub type CountNonzeroDimIntlistFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `count_nonzero.dim_IntList`.
-pub static COUNT_NONZERO_DIM_INTLIST: Operator<CountNonzeroDimIntlistFn> = Operator::new(
-    "count_nonzero.dim_IntList",
-    "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, count_nonzero_dim_intlist_kernel as CountNonzeroDimIntlistFn),
-        Kernel::new(DispatchKey::Meta, count_nonzero_dim_intlist_kernel as CountNonzeroDimIntlistFn),
-        observed!(COUNT_NONZERO_DIM_INTLIST: CountNonzeroDimIntlistFn, [self_], self_, dim),
-        boxing!(COUNT_NONZERO_DIM_INTLIST: CountNonzeroDimIntlistFn, self_, dim),
-    ],
-    count_nonzero_dim_intlist_boxed,
-);
-
-/// The number of nonzero elements along the given dimensions, as int64.
-///
-/// `count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor`
-#[inline]
-pub fn count_nonzero_dim_intlist(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = COUNT_NONZERO_DIM_INTLIST.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn count_nonzero_dim_intlist_kernel(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    if self_.was_resized() {
-        return count_nonzero_dim_intlist_kernel(_keys, &self_.snapshot(), dim);
-    }
-    native::reduce::sum_prod_any::count_nonzero_dims(self_, dim)
-}
-
-fn count_nonzero_dim_intlist_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("count_nonzero.dim_IntList", given, 2)?;
-    count_nonzero_dim_intlist(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `count_nonzero.dim_IntList_out`.
-pub type CountNonzeroDimIntlistOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `count_nonzero.dim_IntList_out`.
-pub static COUNT_NONZERO_DIM_INTLIST_OUT: Operator<CountNonzeroDimIntlistOutFn> = Operator::new(
-    "count_nonzero.dim_IntList_out",
-    "count_nonzero.dim_IntList_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, count_nonzero_dim_intlist_out_kernel as CountNonzeroDimIntlistOutFn),
-        Kernel::new(DispatchKey::Meta, count_nonzero_dim_intlist_out_kernel as CountNonzeroDimIntlistOutFn),
-        observed!(COUNT_NONZERO_DIM_INTLIST_OUT: CountNonzeroDimIntlistOutFn, [self_, out], self_, dim, out),
-        boxing!(COUNT_NONZERO_DIM_INTLIST_OUT: CountNonzeroDimIntlistOutFn, self_, dim, out),
-    ],
-    count_nonzero_dim_intlist_out_boxed,
-);
-
-/// The number of nonzero elements along the given dimensions, as int64.
-///
-/// `count_nonzero.dim_IntList_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn count_nonzero_dim_intlist_out(self_: &Tensor, dim: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = COUNT_NONZERO_DIM_INTLIST_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, out)
-}
-
-fn count_nonzero_dim_intlist_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return count_nonzero_dim_intlist_out_kernel(_keys, &self_.snapshot(), dim, out);
-    }
-    let result = native::reduce::sum_prod_any::count_nonzero_dims(self_, dim)?;
-    copy_to_out(&result, out)
-}
-
-fn count_nonzero_dim_intlist_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("count_nonzero.dim_IntList_out", given, 3)?;
-    count_nonzero_dim_intlist_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `logsumexp`.
-pub type LogsumexpFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
-
-/// The operator `logsumexp`.
-pub static LOGSUMEXP: Operator<LogsumexpFn> = Operator::new(
-    "logsumexp",
-    "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, logsumexp_kernel as LogsumexpFn),
-        Kernel::new(DispatchKey::Meta, logsumexp_kernel as LogsumexpFn),
-        observed!(LOGSUMEXP: LogsumexpFn, [self_], self_, dim, keepdim),
-        boxing!(LOGSUMEXP: LogsumexpFn, self_, dim, keepdim),
-    ],
-    logsumexp_boxed,
-);
-
-/// `log(sum(exp(self)))` along the given dimensions, without overflow; integers give the default floating point type.
-///
-/// `logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = LOGSUMEXP.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim)
-}
-
-fn logsumexp_kernel(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    if self_.was_resized() {
-        return logsumexp_kernel(_keys, &self_.snapshot(), dim, keepdim);
-    }
-    native::reduce::sum_prod_any::logsumexp(self_, dim, keepdim)
-}
-
-fn logsumexp_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logsumexp", given, 3)?;
-    logsumexp(arguments.tensor()?, arguments.ints()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `logsumexp.out`.
-pub type LogsumexpOutFn = fn(DispatchKeySet, &Tensor, &[i64], bool, &Tensor) -> Result<()>;
-
-/// The operator `logsumexp.out`.
-pub static LOGSUMEXP_OUT: Operator<LogsumexpOutFn> = Operator::new(
-    "logsumexp.out",
-    "logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, logsumexp_out_kernel as LogsumexpOutFn),
-        Kernel::new(DispatchKey::Meta, logsumexp_out_kernel as LogsumexpOutFn),
-        observed!(LOGSUMEXP_OUT: LogsumexpOutFn, [self_, out], self_, dim, keepdim, out),
-        boxing!(LOGSUMEXP_OUT: LogsumexpOutFn, self_, dim, keepdim, out),
-    ],
-    logsumexp_out_boxed,
-);
-
-/// `log(sum(exp(self)))` along the given dimensions, without overflow; integers give the default floating point type.
-///
-/// `logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOGSUMEXP_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, out)
-}
-
-fn logsumexp_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: &[i64],
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return logsumexp_out_kernel(_keys, &self_.snapshot(), dim, keepdim, out);
-    }
-    let result = native::reduce::sum_prod_any::logsumexp(self_, dim, keepdim)?;
-    convert_to_out(&result, out)
-}
-
-fn logsumexp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("logsumexp.out", given, 4)?;
-    logsumexp_out(arguments.tensor()?, arguments.ints()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `nanmean`.
-pub type NanmeanFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `nanmean`.
-pub static NANMEAN: Operator<NanmeanFn> = Operator::new(
-    "nanmean",
-    "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, nanmean_composite as NanmeanFn),
-        observed!(NANMEAN: NanmeanFn, [self_], self_, dim, keepdim, dtype),
-        boxing!(NANMEAN: NanmeanFn, self_, dim, keepdim, dtype),
-    ],
-    nanmean_boxed,
-);
-
-/// `nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN.
-///
-/// `nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn nanmean(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let (keys, kernel) = NANMEAN.select(self_.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype)
-}
-
-fn nanmean_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    native::reduce::sum_prod_any::nanmean(self_, dim, keepdim, dtype)
-}
-
-fn nanmean_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanmean", given, 4)?;
-    nanmean(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `nanmean.out`.
-pub type NanmeanOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `nanmean.out`.
-pub static NANMEAN_OUT: Operator<NanmeanOutFn> = Operator::new(
-    "nanmean.out",
-    "nanmean.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, nanmean_out_composite as NanmeanOutFn),
-        observed!(NANMEAN_OUT: NanmeanOutFn, [self_, out], self_, dim, keepdim, dtype, out),
-        boxing!(NANMEAN_OUT: NanmeanOutFn, self_, dim, keepdim, dtype, out),
-    ],
-    nanmean_out_boxed,
-);
-
-/// `nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN.
-///
-/// `nanmean.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn nanmean_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NANMEAN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, keepdim, dtype, out)
-}
-
-fn nanmean_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::sum_prod_any::nanmean(self_, dim, keepdim, dtype)?;
-    convert_to_out(&result, out)
-}
-
-fn nanmean_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("nanmean.out", given, 5)?;
-    nanmean_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+use flambeau_core::ScalarType;
+
+operator! {
+    /// The sum of all elements; integers are summed in int64 unless `dtype` says otherwise.
+    SUM: "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", sum(self_: &Tensor,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::reduce::sum_prod_any::sum_all(self_, dtype),
+}
+
+operator! {
+    /// The sum of all elements; integers are summed in int64 unless `dtype` says otherwise.
+    SUM_OUT: "sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)", sum_out(self_: &Tensor,
+        dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::reduce::sum_prod_any::sum_all(self_, dtype)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
+    SUM_DIM_INTLIST: "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        sum_dim_intlist(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<ScalarType>) -> Tensor,
+        by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, dtype);
+        }
+        let spec = native::reduce::sum_prod_any::sum_meta(self_, dim, keepdim, dtype)?;
+        let out = spec.allocate("sum.dim_IntList")?;
+        native::reduce::sum_prod_any::sum(self_, dim, keepdim, dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::sum_meta(self_, dim, keepdim, dtype)?;
+        spec.allocate("sum.dim_IntList")
+    },
+}
+
+operator! {
+    /// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
+    SUM_INTLIST_OUT: "sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        sum_intlist_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<ScalarType>,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, dtype, out);
+        }
+        let spec = native::reduce::sum_prod_any::sum_meta(self_, dim, keepdim, dtype)?;
+        let target = spec.for_out("sum.IntList_out", out, &[self_])?;
+        native::reduce::sum_prod_any::sum(self_, dim, keepdim, dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("sum.IntList_out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::sum_meta(self_, dim, keepdim, dtype)?;
+        let target = spec.for_out("sum.IntList_out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `sum(self)` along the given dimensions, with NaN counted as 0.
+    NANSUM: "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        nansum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<ScalarType>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, dtype);
+        }
+        let spec = native::reduce::sum_prod_any::nansum_meta(self_, dim, keepdim, dtype)?;
+        let out = spec.allocate("nansum")?;
+        native::reduce::sum_prod_any::nansum(self_, dim, keepdim, dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::nansum_meta(self_, dim, keepdim, dtype)?;
+        spec.allocate("nansum")
+    },
+}
+
+operator! {
+    /// `sum(self)` along the given dimensions, with NaN counted as 0.
+    NANSUM_OUT: "nansum.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        nansum_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<ScalarType>, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, dtype, out);
+        }
+        let spec = native::reduce::sum_prod_any::nansum_meta(self_, dim, keepdim, dtype)?;
+        let target = spec.for_out("nansum.out", out, &[self_])?;
+        native::reduce::sum_prod_any::nansum(self_, dim, keepdim, dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("nansum.out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::nansum_meta(self_, dim, keepdim, dtype)?;
+        let target = spec.for_out("nansum.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// `sum(self) / n` over all n elements of a floating point tensor; NaN if there are none.
+    MEAN: "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", mean(self_: &Tensor,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::reduce::sum_prod_any::mean_all(self_, dtype),
+}
+
+operator! {
+    /// `sum(self) / n` over all n elements of a floating point tensor; NaN if there are none.
+    MEAN_DTYPE_OUT: "mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        mean_dtype_out(self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::reduce::sum_prod_any::mean_all(self_, dtype)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `sum(self) / n` along the given dimensions of a floating point tensor; NaN if they have no elements.
+    MEAN_DIM: "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        mean_dim(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<ScalarType>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, dtype);
+        }
+        let spec = native::reduce::sum_prod_any::mean_meta(self_, dim, keepdim, dtype)?;
+        let out = spec.allocate("mean.dim")?;
+        native::reduce::sum_prod_any::mean(self_, dim, keepdim, dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::mean_meta(self_, dim, keepdim, dtype)?;
+        spec.allocate("mean.dim")
+    },
+}
+
+operator! {
+    /// `sum(self) / n` along the given dimensions of a floating point tensor; NaN if they have no elements.
+    MEAN_OUT: "mean.out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        mean_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<ScalarType>, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, dtype, out);
+        }
+        let spec = native::reduce::sum_prod_any::mean_meta(self_, dim, keepdim, dtype)?;
+        let target = spec.for_out("mean.out", out, &[self_])?;
+        native::reduce::sum_prod_any::mean(self_, dim, keepdim, dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("mean.out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::mean_meta(self_, dim, keepdim, dtype)?;
+        let target = spec.for_out("mean.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise.
+    PROD: "prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", prod(self_: &Tensor,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dtype);
+        }
+        native::reduce::sum_prod_any::prod_all(self_, dtype)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dtype);
+        }
+        native::reduce::sum_prod_any::prod_all(self_, dtype)
+    },
+}
+
+operator! {
+    /// The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise.
+    PROD_OUT: "prod.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        prod_out(self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dtype, out);
+        }
+        let result = native::reduce::sum_prod_any::prod_all(self_, dtype)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dtype, out);
+        }
+        let result = native::reduce::sum_prod_any::prod_all(self_, dtype)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The product along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
+    PROD_DIM_INT: "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        prod_dim_int(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<ScalarType>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, dtype);
+        }
+        let spec = native::reduce::sum_prod_any::prod_meta(self_, dim, keepdim, dtype)?;
+        let out = spec.allocate("prod.dim_int")?;
+        native::reduce::sum_prod_any::prod(self_, dim, keepdim, dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::prod_meta(self_, dim, keepdim, dtype)?;
+        spec.allocate("prod.dim_int")
+    },
+}
+
+operator! {
+    /// The product along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
+    PROD_INT_OUT: "prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        prod_int_out(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<ScalarType>, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, dtype, out);
+        }
+        let spec = native::reduce::sum_prod_any::prod_meta(self_, dim, keepdim, dtype)?;
+        let target = spec.for_out("prod.int_out", out, &[self_])?;
+        native::reduce::sum_prod_any::prod(self_, dim, keepdim, dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("prod.int_out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::prod_meta(self_, dim, keepdim, dtype)?;
+        let target = spec.for_out("prod.int_out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// Whether any element is nonzero; the result is bool, but uint8 for uint8.
+    ANY: "any(Tensor self) -> Tensor", any(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        let spec = native::reduce::sum_prod_any::any_meta(self_)?;
+        let out = spec.allocate("any")?;
+        native::reduce::sum_prod_any::any(self_, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::any_meta(self_)?;
+        spec.allocate("any")
+    },
+}
+
+operator! {
+    /// Whether any element is nonzero; the result is bool, but uint8 for uint8.
+    ANY_ALL_OUT: "any.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", any_all_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let spec = native::reduce::sum_prod_any::any_meta(self_)?;
+        let target = spec.for_out("any.all_out", out, &[self_])?;
+        native::reduce::sum_prod_any::any(self_, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("any.all_out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::any_meta(self_)?;
+        let target = spec.for_out("any.all_out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// Whether any element along a dimension is nonzero.
+    ANY_DIM: "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", any_dim(self_: &Tensor, dim: i64,
+        keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let spec = native::reduce::sum_prod_any::any_dim_meta(self_, dim, keepdim)?;
+        let out = spec.allocate("any.dim")?;
+        native::reduce::sum_prod_any::any_dim(self_, dim, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::any_dim_meta(self_, dim, keepdim)?;
+        spec.allocate("any.dim")
+    },
+}
+
+operator! {
+    /// Whether any element along a dimension is nonzero.
+    ANY_OUT: "any.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        any_out(self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let spec = native::reduce::sum_prod_any::any_dim_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("any.out", out, &[self_])?;
+        native::reduce::sum_prod_any::any_dim(self_, dim, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("any.out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::any_dim_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("any.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// Whether any element along the given dimensions is nonzero; an empty list reduces no dimension.
+    ANY_DIMS: "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", any_dims(self_: &Tensor,
+        dim: Option<&[i64]>, keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let spec = native::reduce::sum_prod_any::any_dims_meta(self_, dim, keepdim)?;
+        let out = spec.allocate("any.dims")?;
+        native::reduce::sum_prod_any::any_dims(self_, dim, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::any_dims_meta(self_, dim, keepdim)?;
+        spec.allocate("any.dims")
+    },
+}
+
+operator! {
+    /// Whether any element along the given dimensions is nonzero; an empty list reduces no dimension.
+    ANY_DIMS_OUT: "any.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let spec = native::reduce::sum_prod_any::any_dims_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("any.dims_out", out, &[self_])?;
+        native::reduce::sum_prod_any::any_dims(self_, dim, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("any.dims_out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::any_dims_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("any.dims_out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// Whether all elements are nonzero; the result is bool, but uint8 for uint8.
+    ALL: "all(Tensor self) -> Tensor", all(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot());
+        }
+        let spec = native::reduce::sum_prod_any::all_meta(self_)?;
+        let out = spec.allocate("all")?;
+        native::reduce::sum_prod_any::all(self_, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::all_meta(self_)?;
+        spec.allocate("all")
+    },
+}
+
+operator! {
+    /// Whether all elements are nonzero; the result is bool, but uint8 for uint8.
+    ALL_ALL_OUT: "all.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", all_all_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), out);
+        }
+        let spec = native::reduce::sum_prod_any::all_meta(self_)?;
+        let target = spec.for_out("all.all_out", out, &[self_])?;
+        native::reduce::sum_prod_any::all(self_, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("all.all_out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::all_meta(self_)?;
+        let target = spec.for_out("all.all_out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// Whether all elements along a dimension are nonzero.
+    ALL_DIM: "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", all_dim(self_: &Tensor, dim: i64,
+        keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let spec = native::reduce::sum_prod_any::all_dim_meta(self_, dim, keepdim)?;
+        let out = spec.allocate("all.dim")?;
+        native::reduce::sum_prod_any::all_dim(self_, dim, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::all_dim_meta(self_, dim, keepdim)?;
+        spec.allocate("all.dim")
+    },
+}
+
+operator! {
+    /// Whether all elements along a dimension are nonzero.
+    ALL_OUT: "all.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        all_out(self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let spec = native::reduce::sum_prod_any::all_dim_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("all.out", out, &[self_])?;
+        native::reduce::sum_prod_any::all_dim(self_, dim, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("all.out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::all_dim_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("all.out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// Whether all elements along the given dimensions are nonzero; an empty list reduces no dimension.
+    ALL_DIMS: "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", all_dims(self_: &Tensor,
+        dim: Option<&[i64]>, keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        let spec = native::reduce::sum_prod_any::all_dims_meta(self_, dim, keepdim)?;
+        let out = spec.allocate("all.dims")?;
+        native::reduce::sum_prod_any::all_dims(self_, dim, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::sum_prod_any::all_dims_meta(self_, dim, keepdim)?;
+        spec.allocate("all.dims")
+    },
+}
+
+operator! {
+    /// Whether all elements along the given dimensions are nonzero; an empty list reduces no dimension.
+    ALL_DIMS_OUT: "all.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let spec = native::reduce::sum_prod_any::all_dims_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("all.dims_out", out, &[self_])?;
+        native::reduce::sum_prod_any::all_dims(self_, dim, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("all.dims_out", &[self_, out])?;
+        let spec = native::reduce::sum_prod_any::all_dims_meta(self_, dim, keepdim)?;
+        let target = spec.for_out("all.dims_out", out, &[self_])?;
+        target.finish(out)
+    },
+}
+
+operator! {
+    /// The number of nonzero elements, along one dimension or of all.
+    COUNT_NONZERO: "count_nonzero(Tensor self, int? dim=None) -> Tensor", count_nonzero(self_: &Tensor,
+        dim: Option<i64>) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::reduce::sum_prod_any::count_nonzero(self_, dim),
+}
+
+operator! {
+    /// The number of nonzero elements, along one dimension or of all.
+    COUNT_NONZERO_OUT: "count_nonzero.out(Tensor self, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
+        count_nonzero_out(self_: &Tensor, dim: Option<i64>, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::reduce::sum_prod_any::count_nonzero(self_, dim)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// The number of nonzero elements along the given dimensions, as int64.
+    COUNT_NONZERO_DIM_INTLIST: "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
+        count_nonzero_dim_intlist(self_: &Tensor, dim: &[i64]) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim);
+        }
+        native::reduce::sum_prod_any::count_nonzero_dims(self_, dim)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim);
+        }
+        native::reduce::sum_prod_any::count_nonzero_dims(self_, dim)
+    },
+}
+
+operator! {
+    /// The number of nonzero elements along the given dimensions, as int64.
+    COUNT_NONZERO_DIM_INTLIST_OUT: "count_nonzero.dim_IntList_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)",
+        count_nonzero_dim_intlist_out(self_: &Tensor, dim: &[i64], out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, out);
+        }
+        let result = native::reduce::sum_prod_any::count_nonzero_dims(self_, dim)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, out);
+        }
+        let result = native::reduce::sum_prod_any::count_nonzero_dims(self_, dim)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `log(sum(exp(self)))` along the given dimensions, without overflow; integers give the default floating point type.
+    LOGSUMEXP: "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", logsumexp(self_: &Tensor,
+        dim: &[i64], keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        native::reduce::sum_prod_any::logsumexp(self_, dim, keepdim)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim);
+        }
+        native::reduce::sum_prod_any::logsumexp(self_, dim, keepdim)
+    },
+}
+
+operator! {
+    /// `log(sum(exp(self)))` along the given dimensions, without overflow; integers give the default floating point type.
+    LOGSUMEXP_OUT: "logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let result = native::reduce::sum_prod_any::logsumexp(self_, dim, keepdim)?;
+        convert_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, keepdim, out);
+        }
+        let result = native::reduce::sum_prod_any::logsumexp(self_, dim, keepdim)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN.
+    NANMEAN: "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<ScalarType>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::reduce::sum_prod_any::nanmean(self_, dim, keepdim, dtype),
+}
+
+operator! {
+    /// `nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN.
+    NANMEAN_OUT: "nanmean.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        nanmean_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<ScalarType>,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::sum_prod_any::nanmean(self_, dim, keepdim, dtype)?;
+        convert_to_out(&result, out)
+    },
 }

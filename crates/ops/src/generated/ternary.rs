@@ -2,1528 +2,428 @@
 
 //! The operators whose kernels are in `native::ternary`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
-use crate::tensor_iterator::TensorIterator;
+use crate::dispatch::operator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
+
+operator! {
+    /// `self + weight * (end - self)`, for floating point numbers of one type.
+    LERP_TENSOR: "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp_tensor(self_: &Tensor,
+        end: &Tensor, weight: &Tensor) -> Tensor, by [self_, end, weight];
+    Cpu => {
+        iterate::functional("lerp.Tensor", |iter| {
+            native::pointwise::ternary::lerp_meta(iter, self_, end, weight)?;
+            native::pointwise::ternary::lerp(iter, self_, end, weight)
+        })
+    },
+    Meta => iterate::functional("lerp.Tensor", |iter| native::pointwise::ternary::lerp_meta(iter, self_, end,
+        weight)),
+}
+
+operator! {
+    /// `self + weight * (end - self)`, for floating point numbers of one type.
+    LERP__TENSOR: "lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)",
+        lerp__tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> (), by [self_, end, weight];
+    Cpu => {
+        iterate::in_place("lerp_.Tensor", self_, |iter| {
+            native::pointwise::ternary::lerp_meta(iter, self_, end, weight)?;
+            native::pointwise::ternary::lerp(iter, self_, end, weight)
+        })
+    },
+    Meta => iterate::in_place("lerp_.Tensor", self_, |iter| native::pointwise::ternary::lerp_meta(iter, self_, end,
+        weight)),
+}
+
+operator! {
+    /// `self + weight * (end - self)`, for floating point numbers of one type.
+    LERP_TENSOR_OUT: "lerp.Tensor_out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
+        lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &Tensor) -> (), by [self_, end, weight,
+        out];
+    Cpu => {
+        iterate::out("lerp.Tensor_out", out, |iter| {
+            native::pointwise::ternary::lerp_meta(iter, self_, end, weight)?;
+            native::pointwise::ternary::lerp(iter, self_, end, weight)
+        })
+    },
+    Meta => iterate::out("lerp.Tensor_out", out, |iter| native::pointwise::ternary::lerp_meta(iter, self_, end,
+        weight)),
+}
+
+operator! {
+    /// `self + weight * (end - self)`, with one weight.
+    LERP_SCALAR: "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp_scalar(self_: &Tensor,
+        end: &Tensor, weight: Scalar) -> Tensor, by [self_, end];
+    Cpu => {
+        iterate::functional("lerp.Scalar", |iter| {
+            native::pointwise::ternary::lerp_scalar_meta(iter, self_, end, weight)?;
+            native::pointwise::ternary::lerp_scalar(iter, self_, end, weight)
+        })
+    },
+    Meta => iterate::functional("lerp.Scalar", |iter| native::pointwise::ternary::lerp_scalar_meta(iter, self_, end,
+        weight)),
+}
+
+operator! {
+    /// `self + weight * (end - self)`, with one weight.
+    LERP__SCALAR: "lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)",
+        lerp__scalar(self_: &Tensor, end: &Tensor, weight: Scalar) -> (), by [self_, end];
+    Cpu => {
+        iterate::in_place("lerp_.Scalar", self_, |iter| {
+            native::pointwise::ternary::lerp_scalar_meta(iter, self_, end, weight)?;
+            native::pointwise::ternary::lerp_scalar(iter, self_, end, weight)
+        })
+    },
+    Meta => iterate::in_place("lerp_.Scalar", self_, |iter| native::pointwise::ternary::lerp_scalar_meta(iter, self_,
+        end, weight)),
+}
+
+operator! {
+    /// `self + weight * (end - self)`, with one weight.
+    LERP_SCALAR_OUT: "lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)",
+        lerp_scalar_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &Tensor) -> (), by [self_, end, out];
+    Cpu => {
+        iterate::out("lerp.Scalar_out", out, |iter| {
+            native::pointwise::ternary::lerp_scalar_meta(iter, self_, end, weight)?;
+            native::pointwise::ternary::lerp_scalar(iter, self_, end, weight)
+        })
+    },
+    Meta => iterate::out("lerp.Scalar_out", out, |iter| native::pointwise::ternary::lerp_scalar_meta(iter, self_, end,
+        weight)),
+}
+
+operator! {
+    /// `self + value * tensor1 * tensor2`.
+    ADDCMUL: "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Tensor, by [self_, tensor1,
+        tensor2];
+    Cpu => {
+        iterate::functional("addcmul", |iter| {
+            native::pointwise::ternary::addcmul_meta(iter, self_, tensor1, tensor2, value)?;
+            native::pointwise::ternary::addcmul(iter, self_, tensor1, tensor2, value)
+        })
+    },
+    Meta => iterate::functional("addcmul", |iter| native::pointwise::ternary::addcmul_meta(iter, self_, tensor1,
+        tensor2, value)),
+}
 
-/// A kernel of `lerp.Tensor`.
-pub type LerpTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `lerp.Tensor`.
-pub static LERP_TENSOR: Operator<LerpTensorFn> = Operator::new(
-    "lerp.Tensor",
-    "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, lerp_tensor_cpu as LerpTensorFn),
-        Kernel::new(DispatchKey::Meta, lerp_tensor_meta as LerpTensorFn),
-        observed!(LERP_TENSOR: LerpTensorFn, [self_, end, weight], self_, end, weight),
-        boxing!(LERP_TENSOR: LerpTensorFn, self_, end, weight),
-    ],
-    lerp_tensor_boxed,
-);
-
-/// `self + weight * (end - self)`, for floating point numbers of one type.
-///
-/// `lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor`
-#[inline]
-pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LERP_TENSOR.select(self_.key_set() | end.key_set() | weight.key_set())?;
-    kernel(keys, self_, end, weight)
-}
-
-fn lerp_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lerp.Tensor");
-    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    native::pointwise::ternary::lerp(&mut iter, self_, end, weight)?;
-    iter.take_result()
-}
-
-fn lerp_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lerp.Tensor");
-    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    iter.take_result()
-}
-
-fn lerp_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lerp.Tensor", given, 3)?;
-    lerp_tensor(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lerp_.Tensor`.
-pub type LerpInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `lerp_.Tensor`.
-pub static LERP__TENSOR: Operator<LerpInPlaceTensorFn> = Operator::new(
-    "lerp_.Tensor",
-    "lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lerp__tensor_cpu as LerpInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, lerp__tensor_meta as LerpInPlaceTensorFn),
-        observed!(LERP__TENSOR: LerpInPlaceTensorFn, [self_, end, weight], self_, end, weight),
-        boxing!(LERP__TENSOR: LerpInPlaceTensorFn, self_, end, weight),
-    ],
-    lerp__tensor_boxed,
-);
-
-/// `self + weight * (end - self)`, for floating point numbers of one type.
-///
-/// `lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)`
-#[inline]
-pub fn lerp__tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    let (keys, kernel) = LERP__TENSOR.select(self_.key_set() | end.key_set() | weight.key_set())?;
-    kernel(keys, self_, end, weight)
-}
-
-fn lerp__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lerp_.Tensor", self_);
-    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    native::pointwise::ternary::lerp(&mut iter, self_, end, weight)?;
-    iter.finish()
-}
-
-fn lerp__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lerp_.Tensor", self_);
-    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    iter.finish()
-}
-
-fn lerp__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lerp_.Tensor", given, 3)?;
-    lerp__tensor(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lerp.Tensor_out`.
-pub type LerpTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `lerp.Tensor_out`.
-pub static LERP_TENSOR_OUT: Operator<LerpTensorOutFn> = Operator::new(
-    "lerp.Tensor_out",
-    "lerp.Tensor_out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lerp_tensor_out_cpu as LerpTensorOutFn),
-        Kernel::new(DispatchKey::Meta, lerp_tensor_out_meta as LerpTensorOutFn),
-        observed!(LERP_TENSOR_OUT: LerpTensorOutFn, [self_, end, weight, out], self_, end, weight, out),
-        boxing!(LERP_TENSOR_OUT: LerpTensorOutFn, self_, end, weight, out),
-    ],
-    lerp_tensor_out_boxed,
-);
-
-/// `self + weight * (end - self)`, for floating point numbers of one type.
-///
-/// `lerp.Tensor_out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        LERP_TENSOR_OUT.select(self_.key_set() | end.key_set() | weight.key_set() | out.key_set())?;
-    kernel(keys, self_, end, weight, out)
-}
-
-fn lerp_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    end: &Tensor,
-    weight: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("lerp.Tensor_out", out);
-    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    native::pointwise::ternary::lerp(&mut iter, self_, end, weight)?;
-    iter.finish_out()
-}
-
-fn lerp_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    end: &Tensor,
-    weight: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("lerp.Tensor_out", out);
-    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    iter.finish_out()
-}
-
-fn lerp_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lerp.Tensor_out", given, 4)?;
-    lerp_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `lerp.Scalar`.
-pub type LerpScalarFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `lerp.Scalar`.
-pub static LERP_SCALAR: Operator<LerpScalarFn> = Operator::new(
-    "lerp.Scalar",
-    "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, lerp_scalar_cpu as LerpScalarFn),
-        Kernel::new(DispatchKey::Meta, lerp_scalar_meta as LerpScalarFn),
-        observed!(LERP_SCALAR: LerpScalarFn, [self_, end], self_, end, weight),
-        boxing!(LERP_SCALAR: LerpScalarFn, self_, end, weight),
-    ],
-    lerp_scalar_boxed,
-);
-
-/// `self + weight * (end - self)`, with one weight.
-///
-/// `lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor`
-#[inline]
-pub fn lerp_scalar(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = LERP_SCALAR.select(self_.key_set() | end.key_set())?;
-    kernel(keys, self_, end, weight)
-}
-
-fn lerp_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lerp.Scalar");
-    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    native::pointwise::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
-    iter.take_result()
-}
-
-fn lerp_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("lerp.Scalar");
-    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    iter.take_result()
-}
-
-fn lerp_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lerp.Scalar", given, 3)?;
-    lerp_scalar(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lerp_.Scalar`.
-pub type LerpInPlaceScalarFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `lerp_.Scalar`.
-pub static LERP__SCALAR: Operator<LerpInPlaceScalarFn> = Operator::new(
-    "lerp_.Scalar",
-    "lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lerp__scalar_cpu as LerpInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, lerp__scalar_meta as LerpInPlaceScalarFn),
-        observed!(LERP__SCALAR: LerpInPlaceScalarFn, [self_, end], self_, end, weight),
-        boxing!(LERP__SCALAR: LerpInPlaceScalarFn, self_, end, weight),
-    ],
-    lerp__scalar_boxed,
-);
-
-/// `self + weight * (end - self)`, with one weight.
-///
-/// `lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)`
-#[inline]
-pub fn lerp__scalar(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    let (keys, kernel) = LERP__SCALAR.select(self_.key_set() | end.key_set())?;
-    kernel(keys, self_, end, weight)
-}
-
-fn lerp__scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lerp_.Scalar", self_);
-    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    native::pointwise::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
-    iter.finish()
-}
-
-fn lerp__scalar_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("lerp_.Scalar", self_);
-    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    iter.finish()
-}
-
-fn lerp__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lerp_.Scalar", given, 3)?;
-    lerp__scalar(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `lerp.Scalar_out`.
-pub type LerpScalarOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `lerp.Scalar_out`.
-pub static LERP_SCALAR_OUT: Operator<LerpScalarOutFn> = Operator::new(
-    "lerp.Scalar_out",
-    "lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, lerp_scalar_out_cpu as LerpScalarOutFn),
-        Kernel::new(DispatchKey::Meta, lerp_scalar_out_meta as LerpScalarOutFn),
-        observed!(LERP_SCALAR_OUT: LerpScalarOutFn, [self_, end, out], self_, end, weight, out),
-        boxing!(LERP_SCALAR_OUT: LerpScalarOutFn, self_, end, weight, out),
-    ],
-    lerp_scalar_out_boxed,
-);
-
-/// `self + weight * (end - self)`, with one weight.
-///
-/// `lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn lerp_scalar_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LERP_SCALAR_OUT.select(self_.key_set() | end.key_set() | out.key_set())?;
-    kernel(keys, self_, end, weight, out)
-}
-
-fn lerp_scalar_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    end: &Tensor,
-    weight: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("lerp.Scalar_out", out);
-    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    native::pointwise::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
-    iter.finish_out()
-}
-
-fn lerp_scalar_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    end: &Tensor,
-    weight: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("lerp.Scalar_out", out);
-    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    iter.finish_out()
-}
-
-fn lerp_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("lerp.Scalar_out", given, 4)?;
-    lerp_scalar_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `addcmul`.
-pub type AddcmulFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `addcmul`.
-pub static ADDCMUL: Operator<AddcmulFn> = Operator::new(
-    "addcmul",
-    "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, addcmul_cpu as AddcmulFn),
-        Kernel::new(DispatchKey::Meta, addcmul_meta as AddcmulFn),
-        observed!(ADDCMUL: AddcmulFn, [self_, tensor1, tensor2], self_, tensor1, tensor2, value),
-        boxing!(ADDCMUL: AddcmulFn, self_, tensor1, tensor2, value),
-    ],
-    addcmul_boxed,
-);
-
-/// `self + value * tensor1 * tensor2`.
-///
-/// `addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-#[inline]
-pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = ADDCMUL.select(self_.key_set() | tensor1.key_set() | tensor2.key_set())?;
-    kernel(keys, self_, tensor1, tensor2, value)
-}
-
-fn addcmul_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("addcmul");
-    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::pointwise::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.take_result()
-}
-
-fn addcmul_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("addcmul");
-    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.take_result()
-}
-
-fn addcmul_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addcmul", given, 4)?;
-    addcmul(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `addcmul_`.
-pub type AddcmulInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `addcmul_`.
-pub static ADDCMUL_: Operator<AddcmulInPlaceFn> = Operator::new(
-    "addcmul_",
-    "addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, addcmul__cpu as AddcmulInPlaceFn),
-        Kernel::new(DispatchKey::Meta, addcmul__meta as AddcmulInPlaceFn),
-        observed!(ADDCMUL_: AddcmulInPlaceFn, [self_, tensor1, tensor2], self_, tensor1, tensor2, value),
-        boxing!(ADDCMUL_: AddcmulInPlaceFn, self_, tensor1, tensor2, value),
-    ],
-    addcmul__boxed,
-);
-
-/// `self + value * tensor1 * tensor2`.
-///
-/// `addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)`
-#[inline]
-pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    let (keys, kernel) = ADDCMUL_.select(self_.key_set() | tensor1.key_set() | tensor2.key_set())?;
-    kernel(keys, self_, tensor1, tensor2, value)
-}
-
-fn addcmul__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("addcmul_", self_);
-    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::pointwise::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish()
-}
-
-fn addcmul__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("addcmul_", self_);
-    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish()
-}
-
-fn addcmul__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addcmul_", given, 4)?;
-    addcmul_(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `addcmul.out`.
-pub type AddcmulOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `addcmul.out`.
-pub static ADDCMUL_OUT: Operator<AddcmulOutFn> = Operator::new(
-    "addcmul.out",
-    "addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, addcmul_out_cpu as AddcmulOutFn),
-        Kernel::new(DispatchKey::Meta, addcmul_out_meta as AddcmulOutFn),
-        observed!(ADDCMUL_OUT: AddcmulOutFn, [self_, tensor1, tensor2, out], self_, tensor1, tensor2, value, out),
-        boxing!(ADDCMUL_OUT: AddcmulOutFn, self_, tensor1, tensor2, value, out),
-    ],
-    addcmul_out_boxed,
-);
-
-/// `self + value * tensor1 * tensor2`.
-///
-/// `addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn addcmul_out(
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        ADDCMUL_OUT.select(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?;
-    kernel(keys, self_, tensor1, tensor2, value, out)
-}
-
-fn addcmul_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("addcmul.out", out);
-    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::pointwise::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish_out()
-}
-
-fn addcmul_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("addcmul.out", out);
-    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish_out()
-}
-
-fn addcmul_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addcmul.out", given, 5)?;
-    addcmul_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `addcdiv`.
-pub type AddcdivFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `addcdiv`.
-pub static ADDCDIV: Operator<AddcdivFn> = Operator::new(
-    "addcdiv",
-    "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, addcdiv_cpu as AddcdivFn),
-        Kernel::new(DispatchKey::Meta, addcdiv_meta as AddcdivFn),
-        observed!(ADDCDIV: AddcdivFn, [self_, tensor1, tensor2], self_, tensor1, tensor2, value),
-        boxing!(ADDCDIV: AddcdivFn, self_, tensor1, tensor2, value),
-    ],
-    addcdiv_boxed,
-);
-
-/// `self + value * tensor1 / tensor2`, for floating point numbers.
-///
-/// `addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-#[inline]
-pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = ADDCDIV.select(self_.key_set() | tensor1.key_set() | tensor2.key_set())?;
-    kernel(keys, self_, tensor1, tensor2, value)
-}
-
-fn addcdiv_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("addcdiv");
-    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::pointwise::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.take_result()
-}
-
-fn addcdiv_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("addcdiv");
-    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.take_result()
-}
-
-fn addcdiv_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addcdiv", given, 4)?;
-    addcdiv(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `addcdiv_`.
-pub type AddcdivInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `addcdiv_`.
-pub static ADDCDIV_: Operator<AddcdivInPlaceFn> = Operator::new(
-    "addcdiv_",
-    "addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, addcdiv__cpu as AddcdivInPlaceFn),
-        Kernel::new(DispatchKey::Meta, addcdiv__meta as AddcdivInPlaceFn),
-        observed!(ADDCDIV_: AddcdivInPlaceFn, [self_, tensor1, tensor2], self_, tensor1, tensor2, value),
-        boxing!(ADDCDIV_: AddcdivInPlaceFn, self_, tensor1, tensor2, value),
-    ],
-    addcdiv__boxed,
-);
-
-/// `self + value * tensor1 / tensor2`, for floating point numbers.
-///
-/// `addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)`
-#[inline]
-pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    let (keys, kernel) = ADDCDIV_.select(self_.key_set() | tensor1.key_set() | tensor2.key_set())?;
-    kernel(keys, self_, tensor1, tensor2, value)
-}
-
-fn addcdiv__cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("addcdiv_", self_);
-    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::pointwise::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish()
-}
-
-fn addcdiv__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("addcdiv_", self_);
-    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish()
-}
-
-fn addcdiv__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addcdiv_", given, 4)?;
-    addcdiv_(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `addcdiv.out`.
-pub type AddcdivOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `addcdiv.out`.
-pub static ADDCDIV_OUT: Operator<AddcdivOutFn> = Operator::new(
-    "addcdiv.out",
-    "addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, addcdiv_out_cpu as AddcdivOutFn),
-        Kernel::new(DispatchKey::Meta, addcdiv_out_meta as AddcdivOutFn),
-        observed!(ADDCDIV_OUT: AddcdivOutFn, [self_, tensor1, tensor2, out], self_, tensor1, tensor2, value, out),
-        boxing!(ADDCDIV_OUT: AddcdivOutFn, self_, tensor1, tensor2, value, out),
-    ],
-    addcdiv_out_boxed,
-);
-
-/// `self + value * tensor1 / tensor2`, for floating point numbers.
-///
-/// `addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn addcdiv_out(
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        ADDCDIV_OUT.select(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?;
-    kernel(keys, self_, tensor1, tensor2, value, out)
-}
-
-fn addcdiv_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("addcdiv.out", out);
-    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::pointwise::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish_out()
-}
-
-fn addcdiv_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("addcdiv.out", out);
-    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish_out()
-}
-
-fn addcdiv_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("addcdiv.out", given, 5)?;
-    addcdiv_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp`.
-pub type ClampFn = fn(DispatchKeySet, &Tensor, Option<Scalar>, Option<Scalar>) -> Result<Tensor>;
-
-/// The operator `clamp`.
-pub static CLAMP: Operator<ClampFn> = Operator::new(
-    "clamp",
-    "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_cpu as ClampFn),
-        Kernel::new(DispatchKey::Meta, clamp_meta as ClampFn),
-        observed!(CLAMP: ClampFn, [self_], self_, min, max),
-        boxing!(CLAMP: ClampFn, self_, min, max),
-    ],
-    clamp_boxed,
-);
-
-/// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
-///
-/// `clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor`
-#[inline]
-pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    let (keys, kernel) = CLAMP.select(self_.key_set())?;
-    kernel(keys, self_, min, max)
-}
-
-fn clamp_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp");
-    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    native::pointwise::ternary::clamp(&mut iter, self_, min, max)?;
-    iter.take_result()
-}
-
-fn clamp_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp");
-    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    iter.take_result()
-}
-
-fn clamp_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp", given, 3)?;
-    clamp(arguments.tensor()?, arguments.optional_scalar()?, arguments.optional_scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_`.
-pub type ClampInPlaceFn = fn(DispatchKeySet, &Tensor, Option<Scalar>, Option<Scalar>) -> Result<()>;
-
-/// The operator `clamp_`.
-pub static CLAMP_: Operator<ClampInPlaceFn> = Operator::new(
-    "clamp_",
-    "clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp__cpu as ClampInPlaceFn),
-        Kernel::new(DispatchKey::Meta, clamp__meta as ClampInPlaceFn),
-        observed!(CLAMP_: ClampInPlaceFn, [self_], self_, min, max),
-        boxing!(CLAMP_: ClampInPlaceFn, self_, min, max),
-    ],
-    clamp__boxed,
-);
-
-/// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
-///
-/// `clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)`
-#[inline]
-pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    let (keys, kernel) = CLAMP_.select(self_.key_set())?;
-    kernel(keys, self_, min, max)
-}
-
-fn clamp__cpu(_keys: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_", self_);
-    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    native::pointwise::ternary::clamp(&mut iter, self_, min, max)?;
-    iter.finish()
-}
-
-fn clamp__meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_", self_);
-    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    iter.finish()
-}
-
-fn clamp__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_", given, 3)?;
-    clamp_(arguments.tensor()?, arguments.optional_scalar()?, arguments.optional_scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp.out`.
-pub type ClampOutFn = fn(DispatchKeySet, &Tensor, Option<Scalar>, Option<Scalar>, &Tensor) -> Result<()>;
-
-/// The operator `clamp.out`.
-pub static CLAMP_OUT: Operator<ClampOutFn> = Operator::new(
-    "clamp.out",
-    "clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_out_cpu as ClampOutFn),
-        Kernel::new(DispatchKey::Meta, clamp_out_meta as ClampOutFn),
-        observed!(CLAMP_OUT: ClampOutFn, [self_, out], self_, min, max, out),
-        boxing!(CLAMP_OUT: ClampOutFn, self_, min, max, out),
-    ],
-    clamp_out_boxed,
-);
-
-/// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
-///
-/// `clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CLAMP_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, min, max, out)
-}
-
-fn clamp_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp.out", out);
-    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    native::pointwise::ternary::clamp(&mut iter, self_, min, max)?;
-    iter.finish_out()
-}
-
-fn clamp_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp.out", out);
-    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    iter.finish_out()
-}
-
-fn clamp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp.out", given, 4)?;
-    clamp_out(
-        arguments.tensor()?,
-        arguments.optional_scalar()?,
-        arguments.optional_scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp.Tensor`.
-pub type ClampTensorFn = fn(DispatchKeySet, &Tensor, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
-
-/// The operator `clamp.Tensor`.
-pub static CLAMP_TENSOR: Operator<ClampTensorFn> = Operator::new(
-    "clamp.Tensor",
-    "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_tensor_cpu as ClampTensorFn),
-        Kernel::new(DispatchKey::Meta, clamp_tensor_meta as ClampTensorFn),
-        observed!(CLAMP_TENSOR: ClampTensorFn, [self_, min, max], self_, min, max),
-        boxing!(CLAMP_TENSOR: ClampTensorFn, self_, min, max),
-    ],
-    clamp_tensor_boxed,
-);
-
-/// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
-///
-/// `clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor`
-#[inline]
-pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-    let (keys, kernel) = CLAMP_TENSOR.select(self_.key_set() | min.key_set() | max.key_set())?;
-    kernel(keys, self_, min, max)
-}
-
-fn clamp_tensor_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp.Tensor");
-    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    native::pointwise::ternary::clamp_tensor(&mut iter, self_, min, max)?;
-    iter.take_result()
-}
-
-fn clamp_tensor_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp.Tensor");
-    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    iter.take_result()
-}
-
-fn clamp_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp.Tensor", given, 3)?;
-    clamp_tensor(arguments.tensor()?, arguments.optional_tensor()?, arguments.optional_tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_.Tensor`.
-pub type ClampInPlaceTensorFn = fn(DispatchKeySet, &Tensor, Option<&Tensor>, Option<&Tensor>) -> Result<()>;
-
-/// The operator `clamp_.Tensor`.
-pub static CLAMP__TENSOR: Operator<ClampInPlaceTensorFn> = Operator::new(
-    "clamp_.Tensor",
-    "clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp__tensor_cpu as ClampInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, clamp__tensor_meta as ClampInPlaceTensorFn),
-        observed!(CLAMP__TENSOR: ClampInPlaceTensorFn, [self_, min, max], self_, min, max),
-        boxing!(CLAMP__TENSOR: ClampInPlaceTensorFn, self_, min, max),
-    ],
-    clamp__tensor_boxed,
-);
-
-/// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
-///
-/// `clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)`
-#[inline]
-pub fn clamp__tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
-    let (keys, kernel) = CLAMP__TENSOR.select(self_.key_set() | min.key_set() | max.key_set())?;
-    kernel(keys, self_, min, max)
-}
-
-fn clamp__tensor_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_.Tensor", self_);
-    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    native::pointwise::ternary::clamp_tensor(&mut iter, self_, min, max)?;
-    iter.finish()
-}
-
-fn clamp__tensor_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_.Tensor", self_);
-    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    iter.finish()
-}
-
-fn clamp__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_.Tensor", given, 3)?;
-    clamp__tensor(arguments.tensor()?, arguments.optional_tensor()?, arguments.optional_tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp.Tensor_out`.
-pub type ClampTensorOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&Tensor>, Option<&Tensor>, &Tensor) -> Result<()>;
-
-/// The operator `clamp.Tensor_out`.
-pub static CLAMP_TENSOR_OUT: Operator<ClampTensorOutFn> = Operator::new(
-    "clamp.Tensor_out",
-    "clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_tensor_out_cpu as ClampTensorOutFn),
-        Kernel::new(DispatchKey::Meta, clamp_tensor_out_meta as ClampTensorOutFn),
-        observed!(CLAMP_TENSOR_OUT: ClampTensorOutFn, [self_, min, max, out], self_, min, max, out),
-        boxing!(CLAMP_TENSOR_OUT: ClampTensorOutFn, self_, min, max, out),
-    ],
-    clamp_tensor_out_boxed,
-);
-
-/// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
-///
-/// `clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn clamp_tensor_out(
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        CLAMP_TENSOR_OUT.select(self_.key_set() | min.key_set() | max.key_set() | out.key_set())?;
-    kernel(keys, self_, min, max, out)
-}
-
-fn clamp_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp.Tensor_out", out);
-    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    native::pointwise::ternary::clamp_tensor(&mut iter, self_, min, max)?;
-    iter.finish_out()
-}
-
-fn clamp_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp.Tensor_out", out);
-    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    iter.finish_out()
-}
-
-fn clamp_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp.Tensor_out", given, 4)?;
-    clamp_tensor_out(
-        arguments.tensor()?,
-        arguments.optional_tensor()?,
-        arguments.optional_tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_min`.
-pub type ClampMinFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `clamp_min`.
-pub static CLAMP_MIN: Operator<ClampMinFn> = Operator::new(
-    "clamp_min",
-    "clamp_min(Tensor self, Scalar min) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_min_cpu as ClampMinFn),
-        Kernel::new(DispatchKey::Meta, clamp_min_meta as ClampMinFn),
-        observed!(CLAMP_MIN: ClampMinFn, [self_], self_, min),
-        boxing!(CLAMP_MIN: ClampMinFn, self_, min),
-    ],
-    clamp_min_boxed,
-);
-
-/// `max(self, min)`, for a number `min`; NaN is propagated.
-///
-/// `clamp_min(Tensor self, Scalar min) -> Tensor`
-#[inline]
-pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = CLAMP_MIN.select(self_.key_set())?;
-    kernel(keys, self_, min)
-}
-
-fn clamp_min_cpu(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp_min");
-    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    native::pointwise::ternary::clamp_min(&mut iter, self_, min)?;
-    iter.take_result()
-}
-
-fn clamp_min_meta(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp_min");
-    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    iter.take_result()
-}
-
-fn clamp_min_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_min", given, 2)?;
-    clamp_min(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_min_`.
-pub type ClampMinInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `clamp_min_`.
-pub static CLAMP_MIN_: Operator<ClampMinInPlaceFn> = Operator::new(
-    "clamp_min_",
-    "clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_min__cpu as ClampMinInPlaceFn),
-        Kernel::new(DispatchKey::Meta, clamp_min__meta as ClampMinInPlaceFn),
-        observed!(CLAMP_MIN_: ClampMinInPlaceFn, [self_], self_, min),
-        boxing!(CLAMP_MIN_: ClampMinInPlaceFn, self_, min),
-    ],
-    clamp_min__boxed,
-);
-
-/// `max(self, min)`, for a number `min`; NaN is propagated.
-///
-/// `clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)`
-#[inline]
-pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
-    let (keys, kernel) = CLAMP_MIN_.select(self_.key_set())?;
-    kernel(keys, self_, min)
-}
-
-fn clamp_min__cpu(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_min_", self_);
-    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    native::pointwise::ternary::clamp_min(&mut iter, self_, min)?;
-    iter.finish()
-}
-
-fn clamp_min__meta(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_min_", self_);
-    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    iter.finish()
-}
-
-fn clamp_min__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_min_", given, 2)?;
-    clamp_min_(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_min.out`.
-pub type ClampMinOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `clamp_min.out`.
-pub static CLAMP_MIN_OUT: Operator<ClampMinOutFn> = Operator::new(
-    "clamp_min.out",
-    "clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_min_out_cpu as ClampMinOutFn),
-        Kernel::new(DispatchKey::Meta, clamp_min_out_meta as ClampMinOutFn),
-        observed!(CLAMP_MIN_OUT: ClampMinOutFn, [self_, out], self_, min, out),
-        boxing!(CLAMP_MIN_OUT: ClampMinOutFn, self_, min, out),
-    ],
-    clamp_min_out_boxed,
-);
-
-/// `max(self, min)`, for a number `min`; NaN is propagated.
-///
-/// `clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CLAMP_MIN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, min, out)
-}
-
-fn clamp_min_out_cpu(_keys: DispatchKeySet, self_: &Tensor, min: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp_min.out", out);
-    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    native::pointwise::ternary::clamp_min(&mut iter, self_, min)?;
-    iter.finish_out()
-}
-
-fn clamp_min_out_meta(_keys: DispatchKeySet, self_: &Tensor, min: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp_min.out", out);
-    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    iter.finish_out()
-}
-
-fn clamp_min_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_min.out", given, 3)?;
-    clamp_min_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_min.Tensor`.
-pub type ClampMinTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `clamp_min.Tensor`.
-pub static CLAMP_MIN_TENSOR: Operator<ClampMinTensorFn> = Operator::new(
-    "clamp_min.Tensor",
-    "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_min_tensor_cpu as ClampMinTensorFn),
-        Kernel::new(DispatchKey::Meta, clamp_min_tensor_meta as ClampMinTensorFn),
-        observed!(CLAMP_MIN_TENSOR: ClampMinTensorFn, [self_, min], self_, min),
-        boxing!(CLAMP_MIN_TENSOR: ClampMinTensorFn, self_, min),
-    ],
-    clamp_min_tensor_boxed,
-);
-
-/// `max(self, min)`, element by element, NaN where either is NaN.
-///
-/// `clamp_min.Tensor(Tensor self, Tensor min) -> Tensor`
-#[inline]
-pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = CLAMP_MIN_TENSOR.select(self_.key_set() | min.key_set())?;
-    kernel(keys, self_, min)
-}
-
-fn clamp_min_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp_min.Tensor");
-    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    native::pointwise::ternary::clamp_min_tensor(&mut iter, self_, min)?;
-    iter.take_result()
-}
-
-fn clamp_min_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp_min.Tensor");
-    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    iter.take_result()
-}
-
-fn clamp_min_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_min.Tensor", given, 2)?;
-    clamp_min_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_min_.Tensor`.
-pub type ClampMinInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `clamp_min_.Tensor`.
-pub static CLAMP_MIN__TENSOR: Operator<ClampMinInPlaceTensorFn> = Operator::new(
-    "clamp_min_.Tensor",
-    "clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_min__tensor_cpu as ClampMinInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, clamp_min__tensor_meta as ClampMinInPlaceTensorFn),
-        observed!(CLAMP_MIN__TENSOR: ClampMinInPlaceTensorFn, [self_, min], self_, min),
-        boxing!(CLAMP_MIN__TENSOR: ClampMinInPlaceTensorFn, self_, min),
-    ],
-    clamp_min__tensor_boxed,
-);
-
-/// `max(self, min)`, element by element, NaN where either is NaN.
-///
-/// `clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)`
-#[inline]
-pub fn clamp_min__tensor(self_: &Tensor, min: &Tensor) -> Result<()> {
-    let (keys, kernel) = CLAMP_MIN__TENSOR.select(self_.key_set() | min.key_set())?;
-    kernel(keys, self_, min)
-}
-
-fn clamp_min__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_min_.Tensor", self_);
-    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    native::pointwise::ternary::clamp_min_tensor(&mut iter, self_, min)?;
-    iter.finish()
-}
-
-fn clamp_min__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_min_.Tensor", self_);
-    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    iter.finish()
-}
-
-fn clamp_min__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_min_.Tensor", given, 2)?;
-    clamp_min__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_min.Tensor_out`.
-pub type ClampMinTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `clamp_min.Tensor_out`.
-pub static CLAMP_MIN_TENSOR_OUT: Operator<ClampMinTensorOutFn> = Operator::new(
-    "clamp_min.Tensor_out",
-    "clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_min_tensor_out_cpu as ClampMinTensorOutFn),
-        Kernel::new(DispatchKey::Meta, clamp_min_tensor_out_meta as ClampMinTensorOutFn),
-        observed!(CLAMP_MIN_TENSOR_OUT: ClampMinTensorOutFn, [self_, min, out], self_, min, out),
-        boxing!(CLAMP_MIN_TENSOR_OUT: ClampMinTensorOutFn, self_, min, out),
-    ],
-    clamp_min_tensor_out_boxed,
-);
-
-/// `max(self, min)`, element by element, NaN where either is NaN.
-///
-/// `clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CLAMP_MIN_TENSOR_OUT.select(self_.key_set() | min.key_set() | out.key_set())?;
-    kernel(keys, self_, min, out)
-}
-
-fn clamp_min_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp_min.Tensor_out", out);
-    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    native::pointwise::ternary::clamp_min_tensor(&mut iter, self_, min)?;
-    iter.finish_out()
-}
-
-fn clamp_min_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    min: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp_min.Tensor_out", out);
-    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    iter.finish_out()
-}
-
-fn clamp_min_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_min.Tensor_out", given, 3)?;
-    clamp_min_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_max`.
-pub type ClampMaxFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `clamp_max`.
-pub static CLAMP_MAX: Operator<ClampMaxFn> = Operator::new(
-    "clamp_max",
-    "clamp_max(Tensor self, Scalar max) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_max_cpu as ClampMaxFn),
-        Kernel::new(DispatchKey::Meta, clamp_max_meta as ClampMaxFn),
-        observed!(CLAMP_MAX: ClampMaxFn, [self_], self_, max),
-        boxing!(CLAMP_MAX: ClampMaxFn, self_, max),
-    ],
-    clamp_max_boxed,
-);
-
-/// `min(self, max)`, for a number `max`; NaN is propagated.
-///
-/// `clamp_max(Tensor self, Scalar max) -> Tensor`
-#[inline]
-pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = CLAMP_MAX.select(self_.key_set())?;
-    kernel(keys, self_, max)
-}
-
-fn clamp_max_cpu(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp_max");
-    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    native::pointwise::ternary::clamp_max(&mut iter, self_, max)?;
-    iter.take_result()
-}
-
-fn clamp_max_meta(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp_max");
-    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    iter.take_result()
-}
-
-fn clamp_max_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_max", given, 2)?;
-    clamp_max(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_max_`.
-pub type ClampMaxInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `clamp_max_`.
-pub static CLAMP_MAX_: Operator<ClampMaxInPlaceFn> = Operator::new(
-    "clamp_max_",
-    "clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_max__cpu as ClampMaxInPlaceFn),
-        Kernel::new(DispatchKey::Meta, clamp_max__meta as ClampMaxInPlaceFn),
-        observed!(CLAMP_MAX_: ClampMaxInPlaceFn, [self_], self_, max),
-        boxing!(CLAMP_MAX_: ClampMaxInPlaceFn, self_, max),
-    ],
-    clamp_max__boxed,
-);
-
-/// `min(self, max)`, for a number `max`; NaN is propagated.
-///
-/// `clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)`
-#[inline]
-pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
-    let (keys, kernel) = CLAMP_MAX_.select(self_.key_set())?;
-    kernel(keys, self_, max)
-}
-
-fn clamp_max__cpu(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_max_", self_);
-    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    native::pointwise::ternary::clamp_max(&mut iter, self_, max)?;
-    iter.finish()
-}
-
-fn clamp_max__meta(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_max_", self_);
-    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    iter.finish()
-}
-
-fn clamp_max__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_max_", given, 2)?;
-    clamp_max_(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_max.out`.
-pub type ClampMaxOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `clamp_max.out`.
-pub static CLAMP_MAX_OUT: Operator<ClampMaxOutFn> = Operator::new(
-    "clamp_max.out",
-    "clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_max_out_cpu as ClampMaxOutFn),
-        Kernel::new(DispatchKey::Meta, clamp_max_out_meta as ClampMaxOutFn),
-        observed!(CLAMP_MAX_OUT: ClampMaxOutFn, [self_, out], self_, max, out),
-        boxing!(CLAMP_MAX_OUT: ClampMaxOutFn, self_, max, out),
-    ],
-    clamp_max_out_boxed,
-);
-
-/// `min(self, max)`, for a number `max`; NaN is propagated.
-///
-/// `clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CLAMP_MAX_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, max, out)
-}
-
-fn clamp_max_out_cpu(_keys: DispatchKeySet, self_: &Tensor, max: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp_max.out", out);
-    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    native::pointwise::ternary::clamp_max(&mut iter, self_, max)?;
-    iter.finish_out()
-}
-
-fn clamp_max_out_meta(_keys: DispatchKeySet, self_: &Tensor, max: Scalar, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp_max.out", out);
-    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    iter.finish_out()
-}
-
-fn clamp_max_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_max.out", given, 3)?;
-    clamp_max_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_max.Tensor`.
-pub type ClampMaxTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `clamp_max.Tensor`.
-pub static CLAMP_MAX_TENSOR: Operator<ClampMaxTensorFn> = Operator::new(
-    "clamp_max.Tensor",
-    "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_max_tensor_cpu as ClampMaxTensorFn),
-        Kernel::new(DispatchKey::Meta, clamp_max_tensor_meta as ClampMaxTensorFn),
-        observed!(CLAMP_MAX_TENSOR: ClampMaxTensorFn, [self_, max], self_, max),
-        boxing!(CLAMP_MAX_TENSOR: ClampMaxTensorFn, self_, max),
-    ],
-    clamp_max_tensor_boxed,
-);
-
-/// `min(self, max)`, element by element, NaN where either is NaN.
-///
-/// `clamp_max.Tensor(Tensor self, Tensor max) -> Tensor`
-#[inline]
-pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = CLAMP_MAX_TENSOR.select(self_.key_set() | max.key_set())?;
-    kernel(keys, self_, max)
-}
-
-fn clamp_max_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp_max.Tensor");
-    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    native::pointwise::ternary::clamp_max_tensor(&mut iter, self_, max)?;
-    iter.take_result()
-}
-
-fn clamp_max_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("clamp_max.Tensor");
-    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    iter.take_result()
-}
-
-fn clamp_max_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_max.Tensor", given, 2)?;
-    clamp_max_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_max_.Tensor`.
-pub type ClampMaxInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `clamp_max_.Tensor`.
-pub static CLAMP_MAX__TENSOR: Operator<ClampMaxInPlaceTensorFn> = Operator::new(
-    "clamp_max_.Tensor",
-    "clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_max__tensor_cpu as ClampMaxInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, clamp_max__tensor_meta as ClampMaxInPlaceTensorFn),
-        observed!(CLAMP_MAX__TENSOR: ClampMaxInPlaceTensorFn, [self_, max], self_, max),
-        boxing!(CLAMP_MAX__TENSOR: ClampMaxInPlaceTensorFn, self_, max),
-    ],
-    clamp_max__tensor_boxed,
-);
-
-/// `min(self, max)`, element by element, NaN where either is NaN.
-///
-/// `clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)`
-#[inline]
-pub fn clamp_max__tensor(self_: &Tensor, max: &Tensor) -> Result<()> {
-    let (keys, kernel) = CLAMP_MAX__TENSOR.select(self_.key_set() | max.key_set())?;
-    kernel(keys, self_, max)
-}
-
-fn clamp_max__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_max_.Tensor", self_);
-    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    native::pointwise::ternary::clamp_max_tensor(&mut iter, self_, max)?;
-    iter.finish()
-}
-
-fn clamp_max__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("clamp_max_.Tensor", self_);
-    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    iter.finish()
-}
-
-fn clamp_max__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_max_.Tensor", given, 2)?;
-    clamp_max__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `clamp_max.Tensor_out`.
-pub type ClampMaxTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `clamp_max.Tensor_out`.
-pub static CLAMP_MAX_TENSOR_OUT: Operator<ClampMaxTensorOutFn> = Operator::new(
-    "clamp_max.Tensor_out",
-    "clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, clamp_max_tensor_out_cpu as ClampMaxTensorOutFn),
-        Kernel::new(DispatchKey::Meta, clamp_max_tensor_out_meta as ClampMaxTensorOutFn),
-        observed!(CLAMP_MAX_TENSOR_OUT: ClampMaxTensorOutFn, [self_, max, out], self_, max, out),
-        boxing!(CLAMP_MAX_TENSOR_OUT: ClampMaxTensorOutFn, self_, max, out),
-    ],
-    clamp_max_tensor_out_boxed,
-);
-
-/// `min(self, max)`, element by element, NaN where either is NaN.
-///
-/// `clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CLAMP_MAX_TENSOR_OUT.select(self_.key_set() | max.key_set() | out.key_set())?;
-    kernel(keys, self_, max, out)
-}
-
-fn clamp_max_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp_max.Tensor_out", out);
-    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    native::pointwise::ternary::clamp_max_tensor(&mut iter, self_, max)?;
-    iter.finish_out()
-}
-
-fn clamp_max_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    max: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("clamp_max.Tensor_out", out);
-    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    iter.finish_out()
-}
-
-fn clamp_max_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clamp_max.Tensor_out", given, 3)?;
-    clamp_max_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `self + value * tensor1 * tensor2`.
+    ADDCMUL_: "addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
+        addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> (), by [self_, tensor1,
+        tensor2];
+    Cpu => {
+        iterate::in_place("addcmul_", self_, |iter| {
+            native::pointwise::ternary::addcmul_meta(iter, self_, tensor1, tensor2, value)?;
+            native::pointwise::ternary::addcmul(iter, self_, tensor1, tensor2, value)
+        })
+    },
+    Meta => iterate::in_place("addcmul_", self_, |iter| native::pointwise::ternary::addcmul_meta(iter, self_, tensor1,
+        tensor2, value)),
+}
+
+operator! {
+    /// `self + value * tensor1 * tensor2`.
+    ADDCMUL_OUT: "addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
+        addcmul_out(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar, out: &Tensor) -> (), by [self_,
+        tensor1, tensor2, out];
+    Cpu => {
+        iterate::out("addcmul.out", out, |iter| {
+            native::pointwise::ternary::addcmul_meta(iter, self_, tensor1, tensor2, value)?;
+            native::pointwise::ternary::addcmul(iter, self_, tensor1, tensor2, value)
+        })
+    },
+    Meta => iterate::out("addcmul.out", out, |iter| native::pointwise::ternary::addcmul_meta(iter, self_, tensor1,
+        tensor2, value)),
+}
+
+operator! {
+    /// `self + value * tensor1 / tensor2`, for floating point numbers.
+    ADDCDIV: "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Tensor, by [self_, tensor1,
+        tensor2];
+    Cpu => {
+        iterate::functional("addcdiv", |iter| {
+            native::pointwise::ternary::addcdiv_meta(iter, self_, tensor1, tensor2, value)?;
+            native::pointwise::ternary::addcdiv(iter, self_, tensor1, tensor2, value)
+        })
+    },
+    Meta => iterate::functional("addcdiv", |iter| native::pointwise::ternary::addcdiv_meta(iter, self_, tensor1,
+        tensor2, value)),
+}
+
+operator! {
+    /// `self + value * tensor1 / tensor2`, for floating point numbers.
+    ADDCDIV_: "addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
+        addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> (), by [self_, tensor1,
+        tensor2];
+    Cpu => {
+        iterate::in_place("addcdiv_", self_, |iter| {
+            native::pointwise::ternary::addcdiv_meta(iter, self_, tensor1, tensor2, value)?;
+            native::pointwise::ternary::addcdiv(iter, self_, tensor1, tensor2, value)
+        })
+    },
+    Meta => iterate::in_place("addcdiv_", self_, |iter| native::pointwise::ternary::addcdiv_meta(iter, self_, tensor1,
+        tensor2, value)),
+}
+
+operator! {
+    /// `self + value * tensor1 / tensor2`, for floating point numbers.
+    ADDCDIV_OUT: "addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
+        addcdiv_out(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar, out: &Tensor) -> (), by [self_,
+        tensor1, tensor2, out];
+    Cpu => {
+        iterate::out("addcdiv.out", out, |iter| {
+            native::pointwise::ternary::addcdiv_meta(iter, self_, tensor1, tensor2, value)?;
+            native::pointwise::ternary::addcdiv(iter, self_, tensor1, tensor2, value)
+        })
+    },
+    Meta => iterate::out("addcdiv.out", out, |iter| native::pointwise::ternary::addcdiv_meta(iter, self_, tensor1,
+        tensor2, value)),
+}
+
+operator! {
+    /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
+    CLAMP: "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp(self_: &Tensor,
+        min: Option<Scalar>, max: Option<Scalar>) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("clamp", |iter| {
+            native::pointwise::ternary::clamp_meta(iter, self_, min, max)?;
+            native::pointwise::ternary::clamp(iter, self_, min, max)
+        })
+    },
+    Meta => iterate::functional("clamp", |iter| native::pointwise::ternary::clamp_meta(iter, self_, min, max)),
+}
+
+operator! {
+    /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
+    CLAMP_: "clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)", clamp_(self_: &Tensor,
+        min: Option<Scalar>, max: Option<Scalar>) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("clamp_", self_, |iter| {
+            native::pointwise::ternary::clamp_meta(iter, self_, min, max)?;
+            native::pointwise::ternary::clamp(iter, self_, min, max)
+        })
+    },
+    Meta => iterate::in_place("clamp_", self_, |iter| native::pointwise::ternary::clamp_meta(iter, self_, min, max)),
+}
+
+operator! {
+    /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
+    CLAMP_OUT: "clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)",
+        clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("clamp.out", out, |iter| {
+            native::pointwise::ternary::clamp_meta(iter, self_, min, max)?;
+            native::pointwise::ternary::clamp(iter, self_, min, max)
+        })
+    },
+    Meta => iterate::out("clamp.out", out, |iter| native::pointwise::ternary::clamp_meta(iter, self_, min, max)),
+}
+
+operator! {
+    /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
+    CLAMP_TENSOR: "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
+        clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor, by [self_, min, max];
+    Cpu => {
+        iterate::functional("clamp.Tensor", |iter| {
+            native::pointwise::ternary::clamp_tensor_meta(iter, self_, min, max)?;
+            native::pointwise::ternary::clamp_tensor(iter, self_, min, max)
+        })
+    },
+    Meta => iterate::functional("clamp.Tensor", |iter| native::pointwise::ternary::clamp_tensor_meta(iter, self_, min,
+        max)),
+}
+
+operator! {
+    /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
+    CLAMP__TENSOR: "clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)",
+        clamp__tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> (), by [self_, min, max];
+    Cpu => {
+        iterate::in_place("clamp_.Tensor", self_, |iter| {
+            native::pointwise::ternary::clamp_tensor_meta(iter, self_, min, max)?;
+            native::pointwise::ternary::clamp_tensor(iter, self_, min, max)
+        })
+    },
+    Meta => iterate::in_place("clamp_.Tensor", self_, |iter| native::pointwise::ternary::clamp_tensor_meta(iter,
+        self_, min, max)),
+}
+
+operator! {
+    /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
+    CLAMP_TENSOR_OUT: "clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)",
+        clamp_tensor_out(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>, out: &Tensor) -> (), by [self_,
+        min, max, out];
+    Cpu => {
+        iterate::out("clamp.Tensor_out", out, |iter| {
+            native::pointwise::ternary::clamp_tensor_meta(iter, self_, min, max)?;
+            native::pointwise::ternary::clamp_tensor(iter, self_, min, max)
+        })
+    },
+    Meta => iterate::out("clamp.Tensor_out", out, |iter| native::pointwise::ternary::clamp_tensor_meta(iter, self_,
+        min, max)),
+}
+
+operator! {
+    /// `max(self, min)`, for a number `min`; NaN is propagated.
+    CLAMP_MIN: "clamp_min(Tensor self, Scalar min) -> Tensor", clamp_min(self_: &Tensor, min: Scalar) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("clamp_min", |iter| {
+            native::pointwise::ternary::clamp_min_meta(iter, self_, min)?;
+            native::pointwise::ternary::clamp_min(iter, self_, min)
+        })
+    },
+    Meta => iterate::functional("clamp_min", |iter| native::pointwise::ternary::clamp_min_meta(iter, self_, min)),
+}
+
+operator! {
+    /// `max(self, min)`, for a number `min`; NaN is propagated.
+    CLAMP_MIN_: "clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)", clamp_min_(self_: &Tensor,
+        min: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("clamp_min_", self_, |iter| {
+            native::pointwise::ternary::clamp_min_meta(iter, self_, min)?;
+            native::pointwise::ternary::clamp_min(iter, self_, min)
+        })
+    },
+    Meta => iterate::in_place("clamp_min_", self_, |iter| native::pointwise::ternary::clamp_min_meta(iter, self_,
+        min)),
+}
+
+operator! {
+    /// `max(self, min)`, for a number `min`; NaN is propagated.
+    CLAMP_MIN_OUT: "clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)",
+        clamp_min_out(self_: &Tensor, min: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("clamp_min.out", out, |iter| {
+            native::pointwise::ternary::clamp_min_meta(iter, self_, min)?;
+            native::pointwise::ternary::clamp_min(iter, self_, min)
+        })
+    },
+    Meta => iterate::out("clamp_min.out", out, |iter| native::pointwise::ternary::clamp_min_meta(iter, self_, min)),
+}
+
+operator! {
+    /// `max(self, min)`, element by element, NaN where either is NaN.
+    CLAMP_MIN_TENSOR: "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", clamp_min_tensor(self_: &Tensor,
+        min: &Tensor) -> Tensor, by [self_, min];
+    Cpu => {
+        iterate::functional("clamp_min.Tensor", |iter| {
+            native::pointwise::ternary::clamp_min_tensor_meta(iter, self_, min)?;
+            native::pointwise::ternary::clamp_min_tensor(iter, self_, min)
+        })
+    },
+    Meta => iterate::functional("clamp_min.Tensor", |iter| native::pointwise::ternary::clamp_min_tensor_meta(iter,
+        self_, min)),
+}
+
+operator! {
+    /// `max(self, min)`, element by element, NaN where either is NaN.
+    CLAMP_MIN__TENSOR: "clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)",
+        clamp_min__tensor(self_: &Tensor, min: &Tensor) -> (), by [self_, min];
+    Cpu => {
+        iterate::in_place("clamp_min_.Tensor", self_, |iter| {
+            native::pointwise::ternary::clamp_min_tensor_meta(iter, self_, min)?;
+            native::pointwise::ternary::clamp_min_tensor(iter, self_, min)
+        })
+    },
+    Meta => iterate::in_place("clamp_min_.Tensor", self_,
+        |iter| native::pointwise::ternary::clamp_min_tensor_meta(iter, self_, min)),
+}
+
+operator! {
+    /// `max(self, min)`, element by element, NaN where either is NaN.
+    CLAMP_MIN_TENSOR_OUT: "clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)",
+        clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &Tensor) -> (), by [self_, min, out];
+    Cpu => {
+        iterate::out("clamp_min.Tensor_out", out, |iter| {
+            native::pointwise::ternary::clamp_min_tensor_meta(iter, self_, min)?;
+            native::pointwise::ternary::clamp_min_tensor(iter, self_, min)
+        })
+    },
+    Meta => iterate::out("clamp_min.Tensor_out", out, |iter| native::pointwise::ternary::clamp_min_tensor_meta(iter,
+        self_, min)),
+}
+
+operator! {
+    /// `min(self, max)`, for a number `max`; NaN is propagated.
+    CLAMP_MAX: "clamp_max(Tensor self, Scalar max) -> Tensor", clamp_max(self_: &Tensor, max: Scalar) -> Tensor,
+        by [self_];
+    Cpu => {
+        iterate::functional("clamp_max", |iter| {
+            native::pointwise::ternary::clamp_max_meta(iter, self_, max)?;
+            native::pointwise::ternary::clamp_max(iter, self_, max)
+        })
+    },
+    Meta => iterate::functional("clamp_max", |iter| native::pointwise::ternary::clamp_max_meta(iter, self_, max)),
+}
+
+operator! {
+    /// `min(self, max)`, for a number `max`; NaN is propagated.
+    CLAMP_MAX_: "clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)", clamp_max_(self_: &Tensor,
+        max: Scalar) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("clamp_max_", self_, |iter| {
+            native::pointwise::ternary::clamp_max_meta(iter, self_, max)?;
+            native::pointwise::ternary::clamp_max(iter, self_, max)
+        })
+    },
+    Meta => iterate::in_place("clamp_max_", self_, |iter| native::pointwise::ternary::clamp_max_meta(iter, self_,
+        max)),
+}
+
+operator! {
+    /// `min(self, max)`, for a number `max`; NaN is propagated.
+    CLAMP_MAX_OUT: "clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)",
+        clamp_max_out(self_: &Tensor, max: Scalar, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("clamp_max.out", out, |iter| {
+            native::pointwise::ternary::clamp_max_meta(iter, self_, max)?;
+            native::pointwise::ternary::clamp_max(iter, self_, max)
+        })
+    },
+    Meta => iterate::out("clamp_max.out", out, |iter| native::pointwise::ternary::clamp_max_meta(iter, self_, max)),
+}
+
+operator! {
+    /// `min(self, max)`, element by element, NaN where either is NaN.
+    CLAMP_MAX_TENSOR: "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", clamp_max_tensor(self_: &Tensor,
+        max: &Tensor) -> Tensor, by [self_, max];
+    Cpu => {
+        iterate::functional("clamp_max.Tensor", |iter| {
+            native::pointwise::ternary::clamp_max_tensor_meta(iter, self_, max)?;
+            native::pointwise::ternary::clamp_max_tensor(iter, self_, max)
+        })
+    },
+    Meta => iterate::functional("clamp_max.Tensor", |iter| native::pointwise::ternary::clamp_max_tensor_meta(iter,
+        self_, max)),
+}
+
+operator! {
+    /// `min(self, max)`, element by element, NaN where either is NaN.
+    CLAMP_MAX__TENSOR: "clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)",
+        clamp_max__tensor(self_: &Tensor, max: &Tensor) -> (), by [self_, max];
+    Cpu => {
+        iterate::in_place("clamp_max_.Tensor", self_, |iter| {
+            native::pointwise::ternary::clamp_max_tensor_meta(iter, self_, max)?;
+            native::pointwise::ternary::clamp_max_tensor(iter, self_, max)
+        })
+    },
+    Meta => iterate::in_place("clamp_max_.Tensor", self_,
+        |iter| native::pointwise::ternary::clamp_max_tensor_meta(iter, self_, max)),
+}
+
+operator! {
+    /// `min(self, max)`, element by element, NaN where either is NaN.
+    CLAMP_MAX_TENSOR_OUT: "clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)",
+        clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &Tensor) -> (), by [self_, max, out];
+    Cpu => {
+        iterate::out("clamp_max.Tensor_out", out, |iter| {
+            native::pointwise::ternary::clamp_max_tensor_meta(iter, self_, max)?;
+            native::pointwise::ternary::clamp_max_tensor(iter, self_, max)
+        })
+    },
+    Meta => iterate::out("clamp_max.Tensor_out", out, |iter| native::pointwise::ternary::clamp_max_tensor_meta(iter,
+        self_, max)),
 }

@@ -2,528 +2,101 @@
 
 //! The operators whose kernels are in `native::to_contiguous`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
-    observed,
-};
+use crate::dispatch::operator;
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
-use flambeau_core::{Device, Layout, MemoryFormat, Result, ScalarType};
+use flambeau_core::{Device, Layout, MemoryFormat, ScalarType};
 
-/// A kernel of `contiguous`.
-pub type ContiguousFn = fn(DispatchKeySet, &Tensor, MemoryFormat) -> Result<Tensor>;
-
-/// The operator `contiguous`.
-pub static CONTIGUOUS: Operator<ContiguousFn> = Operator::new(
-    "contiguous",
-    "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, contiguous_composite as ContiguousFn),
-        observed!(CONTIGUOUS: ContiguousFn, [self_], self_, memory_format),
-        boxing!(CONTIGUOUS: ContiguousFn, self_, memory_format),
-    ],
-    contiguous_boxed,
-);
-
-/// `self` if it has the memory format `memory_format`, else a copy that has.
-///
-/// `contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)`
-#[inline]
-pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
-    let (keys, kernel) = CONTIGUOUS.select(self_.key_set())?;
-    kernel(keys, self_, memory_format)
+operator! {
+    /// `self` if it has the memory format `memory_format`, else a copy that has.
+    CONTIGUOUS: "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
+        contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::factory::to_contiguous::contiguous(self_, memory_format),
 }
 
-fn contiguous_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    memory_format: MemoryFormat,
-) -> Result<Tensor> {
-    native::factory::to_contiguous::contiguous(self_, memory_format)
+operator! {
+    /// `self`: all dtypes are real.
+    CONJ: "conj(Tensor(a) self) -> Tensor(a)", conj(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::factory::to_contiguous::conj(self_),
 }
 
-fn contiguous_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("contiguous", given, 2)?;
-    contiguous(arguments.tensor()?, arguments.memory_format()?).map(IntoValues::into_values)
+operator! {
+    /// `self`: nothing is conjugated lazily.
+    RESOLVE_CONJ: "resolve_conj(Tensor(a) self) -> Tensor(a)", resolve_conj(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::factory::to_contiguous::conj(self_),
 }
 
-/// A kernel of `conj`.
-pub type ConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `conj`.
-pub static CONJ: Operator<ConjFn> = Operator::new(
-    "conj",
-    "conj(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_composite as ConjFn),
-        observed!(CONJ: ConjFn, [self_], self_),
-        boxing!(CONJ: ConjFn, self_),
-    ],
-    conj_boxed,
-);
-
-/// `self`: all dtypes are real.
-///
-/// `conj(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn conj(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = CONJ.select(self_.key_set())?;
-    kernel(keys, self_)
+operator! {
+    /// `self`: nothing is negated lazily.
+    RESOLVE_NEG: "resolve_neg(Tensor(a) self) -> Tensor(a)", resolve_neg(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::factory::to_contiguous::conj(self_),
 }
 
-fn conj_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::factory::to_contiguous::conj(self_)
+operator! {
+    /// `self`: all dtypes are real.
+    CONJ_PHYSICAL: "conj_physical(Tensor self) -> Tensor", conj_physical(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::factory::to_contiguous::conj_physical(self_),
 }
 
-fn conj_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conj", given, 1)?;
-    conj(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `self`: all dtypes are real.
+    CONJ_PHYSICAL_: "conj_physical_(Tensor(a!) self) -> Tensor(a!)", conj_physical_(self_: &Tensor) -> (), by [self_];
+    CompositeImplicitAutograd => {
+        let result = native::factory::to_contiguous::conj_physical(self_)?;
+        copy_to_self("conj_physical_", &result, self_)
+    },
 }
 
-/// A kernel of `resolve_conj`.
-pub type ResolveConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `resolve_conj`.
-pub static RESOLVE_CONJ: Operator<ResolveConjFn> = Operator::new(
-    "resolve_conj",
-    "resolve_conj(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_conj_composite as ResolveConjFn),
-        observed!(RESOLVE_CONJ: ResolveConjFn, [self_], self_),
-        boxing!(RESOLVE_CONJ: ResolveConjFn, self_),
-    ],
-    resolve_conj_boxed,
-);
-
-/// `self`: nothing is conjugated lazily.
-///
-/// `resolve_conj(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn resolve_conj(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RESOLVE_CONJ.select(self_.key_set())?;
-    kernel(keys, self_)
+operator! {
+    /// `self`: all dtypes are real.
+    CONJ_PHYSICAL_OUT: "conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        conj_physical_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::factory::to_contiguous::conj_physical(self_)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn resolve_conj_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::factory::to_contiguous::conj(self_)
+operator! {
+    /// `self` if it has the given dtype, device and memory format, else a converted copy.
+    TO_DTYPE_LAYOUT: "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        to_dtype_layout(self_: &Tensor, dtype: Option<ScalarType>, layout: Option<Layout>, device: Option<Device>,
+        pin_memory: Option<bool>, non_blocking: bool, copy: bool, memory_format: Option<MemoryFormat>) -> Tensor,
+        by [self_] on device;
+    CompositeImplicitAutograd => native::factory::to_contiguous::to(self_, dtype, layout, device, pin_memory,
+        non_blocking, copy, memory_format),
 }
 
-fn resolve_conj_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("resolve_conj", given, 1)?;
-    resolve_conj(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `self` if it has the given device and dtype, else a converted copy.
+    TO_DEVICE: "to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        to_device(self_: &Tensor, device: Device, dtype: ScalarType, non_blocking: bool, copy: bool,
+        memory_format: Option<MemoryFormat>) -> Tensor, by [self_] on Some(device);
+    CompositeImplicitAutograd => native::factory::to_contiguous::to_device(self_, device, dtype, non_blocking, copy,
+        memory_format),
 }
 
-/// A kernel of `resolve_neg`.
-pub type ResolveNegFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `resolve_neg`.
-pub static RESOLVE_NEG: Operator<ResolveNegFn> = Operator::new(
-    "resolve_neg",
-    "resolve_neg(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_neg_composite as ResolveNegFn),
-        observed!(RESOLVE_NEG: ResolveNegFn, [self_], self_),
-        boxing!(RESOLVE_NEG: ResolveNegFn, self_),
-    ],
-    resolve_neg_boxed,
-);
-
-/// `self`: nothing is negated lazily.
-///
-/// `resolve_neg(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RESOLVE_NEG.select(self_.key_set())?;
-    kernel(keys, self_)
+operator! {
+    /// `self` if it has the given dtype, else a converted copy.
+    TO_DTYPE: "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        to_dtype(self_: &Tensor, dtype: ScalarType, non_blocking: bool, copy: bool,
+        memory_format: Option<MemoryFormat>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::factory::to_contiguous::to_dtype(self_, dtype, non_blocking, copy,
+        memory_format),
 }
 
-fn resolve_neg_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::factory::to_contiguous::conj(self_)
+operator! {
+    /// `self` if it has the dtype and device of `other`, else a converted copy.
+    TO_OTHER: "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        to_other(self_: &Tensor, other: &Tensor, non_blocking: bool, copy: bool,
+        memory_format: Option<MemoryFormat>) -> Tensor, by [self_, other];
+    CompositeImplicitAutograd => native::factory::to_contiguous::to_other(self_, other, non_blocking, copy,
+        memory_format),
 }
 
-fn resolve_neg_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("resolve_neg", given, 1)?;
-    resolve_neg(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `conj_physical`.
-pub type ConjPhysicalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `conj_physical`.
-pub static CONJ_PHYSICAL: Operator<ConjPhysicalFn> = Operator::new(
-    "conj_physical",
-    "conj_physical(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_composite as ConjPhysicalFn),
-        observed!(CONJ_PHYSICAL: ConjPhysicalFn, [self_], self_),
-        boxing!(CONJ_PHYSICAL: ConjPhysicalFn, self_),
-    ],
-    conj_physical_boxed,
-);
-
-/// `self`: all dtypes are real.
-///
-/// `conj_physical(Tensor self) -> Tensor`
-#[inline]
-pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = CONJ_PHYSICAL.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn conj_physical_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::factory::to_contiguous::conj_physical(self_)
-}
-
-fn conj_physical_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conj_physical", given, 1)?;
-    conj_physical(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `conj_physical_`.
-pub type ConjPhysicalInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `conj_physical_`.
-pub static CONJ_PHYSICAL_: Operator<ConjPhysicalInPlaceFn> = Operator::new(
-    "conj_physical_",
-    "conj_physical_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            conj_physical__composite as ConjPhysicalInPlaceFn,
-        ),
-        observed!(CONJ_PHYSICAL_: ConjPhysicalInPlaceFn, [self_], self_),
-        boxing!(CONJ_PHYSICAL_: ConjPhysicalInPlaceFn, self_),
-    ],
-    conj_physical__boxed,
-);
-
-/// `self`: all dtypes are real.
-///
-/// `conj_physical_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn conj_physical_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = CONJ_PHYSICAL_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn conj_physical__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let result = native::factory::to_contiguous::conj_physical(self_)?;
-    copy_to_self("conj_physical_", &result, self_)
-}
-
-fn conj_physical__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conj_physical_", given, 1)?;
-    conj_physical_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `conj_physical.out`.
-pub type ConjPhysicalOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `conj_physical.out`.
-pub static CONJ_PHYSICAL_OUT: Operator<ConjPhysicalOutFn> = Operator::new(
-    "conj_physical.out",
-    "conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_out_composite as ConjPhysicalOutFn),
-        observed!(CONJ_PHYSICAL_OUT: ConjPhysicalOutFn, [self_, out], self_, out),
-        boxing!(CONJ_PHYSICAL_OUT: ConjPhysicalOutFn, self_, out),
-    ],
-    conj_physical_out_boxed,
-);
-
-/// `self`: all dtypes are real.
-///
-/// `conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn conj_physical_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CONJ_PHYSICAL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn conj_physical_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::factory::to_contiguous::conj_physical(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn conj_physical_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("conj_physical.out", given, 2)?;
-    conj_physical_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `to.dtype_layout`.
-pub type ToDtypeLayoutFn = fn(
-    DispatchKeySet,
-    &Tensor,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-    bool,
-    bool,
-    Option<MemoryFormat>,
-) -> Result<Tensor>;
-
-/// The operator `to.dtype_layout`.
-pub static TO_DTYPE_LAYOUT: Operator<ToDtypeLayoutFn> = Operator::new(
-    "to.dtype_layout",
-    "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, to_dtype_layout_composite as ToDtypeLayoutFn),
-        observed!(TO_DTYPE_LAYOUT: ToDtypeLayoutFn, [self_], self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format),
-        boxing!(TO_DTYPE_LAYOUT: ToDtypeLayoutFn, self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format),
-    ],
-    to_dtype_layout_boxed,
-);
-
-/// `self` if it has the given dtype, device and memory format, else a converted copy.
-///
-/// `to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
-#[inline]
-pub fn to_dtype_layout(
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    non_blocking: bool,
-    copy: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = TO_DTYPE_LAYOUT.select(factory_keys(self_.key_set(), device))?;
-    kernel(keys, self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format)
-}
-
-fn to_dtype_layout_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    non_blocking: bool,
-    copy: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::to_contiguous::to(
-        self_,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        non_blocking,
-        copy,
-        memory_format,
-    )
-}
-
-fn to_dtype_layout_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("to.dtype_layout", given, 8)?;
-    to_dtype_layout(
-        arguments.tensor()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `to.device`.
-pub type ToDeviceFn =
-    fn(DispatchKeySet, &Tensor, Device, ScalarType, bool, bool, Option<MemoryFormat>) -> Result<Tensor>;
-
-/// The operator `to.device`.
-pub static TO_DEVICE: Operator<ToDeviceFn> = Operator::new(
-    "to.device",
-    "to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, to_device_composite as ToDeviceFn),
-        observed!(TO_DEVICE: ToDeviceFn, [self_], self_, device, dtype, non_blocking, copy, memory_format),
-        boxing!(TO_DEVICE: ToDeviceFn, self_, device, dtype, non_blocking, copy, memory_format),
-    ],
-    to_device_boxed,
-);
-
-/// `self` if it has the given device and dtype, else a converted copy.
-///
-/// `to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
-#[inline]
-pub fn to_device(
-    self_: &Tensor,
-    device: Device,
-    dtype: ScalarType,
-    non_blocking: bool,
-    copy: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = TO_DEVICE.select(factory_keys(self_.key_set(), Some(device)))?;
-    kernel(keys, self_, device, dtype, non_blocking, copy, memory_format)
-}
-
-fn to_device_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    device: Device,
-    dtype: ScalarType,
-    non_blocking: bool,
-    copy: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::to_contiguous::to_device(self_, device, dtype, non_blocking, copy, memory_format)
-}
-
-fn to_device_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("to.device", given, 6)?;
-    to_device(
-        arguments.tensor()?,
-        arguments.device()?,
-        arguments.scalar_type()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `to.dtype`.
-pub type ToDtypeFn =
-    fn(DispatchKeySet, &Tensor, ScalarType, bool, bool, Option<MemoryFormat>) -> Result<Tensor>;
-
-/// The operator `to.dtype`.
-pub static TO_DTYPE: Operator<ToDtypeFn> = Operator::new(
-    "to.dtype",
-    "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, to_dtype_composite as ToDtypeFn),
-        observed!(TO_DTYPE: ToDtypeFn, [self_], self_, dtype, non_blocking, copy, memory_format),
-        boxing!(TO_DTYPE: ToDtypeFn, self_, dtype, non_blocking, copy, memory_format),
-    ],
-    to_dtype_boxed,
-);
-
-/// `self` if it has the given dtype, else a converted copy.
-///
-/// `to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
-#[inline]
-pub fn to_dtype(
-    self_: &Tensor,
-    dtype: ScalarType,
-    non_blocking: bool,
-    copy: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = TO_DTYPE.select(self_.key_set())?;
-    kernel(keys, self_, dtype, non_blocking, copy, memory_format)
-}
-
-fn to_dtype_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dtype: ScalarType,
-    non_blocking: bool,
-    copy: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::to_contiguous::to_dtype(self_, dtype, non_blocking, copy, memory_format)
-}
-
-fn to_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("to.dtype", given, 5)?;
-    to_dtype(
-        arguments.tensor()?,
-        arguments.scalar_type()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `to.other`.
-pub type ToOtherFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, bool, Option<MemoryFormat>) -> Result<Tensor>;
-
-/// The operator `to.other`.
-pub static TO_OTHER: Operator<ToOtherFn> = Operator::new(
-    "to.other",
-    "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, to_other_composite as ToOtherFn),
-        observed!(TO_OTHER: ToOtherFn, [self_, other], self_, other, non_blocking, copy, memory_format),
-        boxing!(TO_OTHER: ToOtherFn, self_, other, non_blocking, copy, memory_format),
-    ],
-    to_other_boxed,
-);
-
-/// `self` if it has the dtype and device of `other`, else a converted copy.
-///
-/// `to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
-#[inline]
-pub fn to_other(
-    self_: &Tensor,
-    other: &Tensor,
-    non_blocking: bool,
-    copy: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let (keys, kernel) = TO_OTHER.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, non_blocking, copy, memory_format)
-}
-
-fn to_other_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    non_blocking: bool,
-    copy: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    native::factory::to_contiguous::to_other(self_, other, non_blocking, copy, memory_format)
-}
-
-fn to_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("to.other", given, 5)?;
-    to_other(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.optional_memory_format()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `type_as`.
-pub type TypeAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `type_as`.
-pub static TYPE_AS: Operator<TypeAsFn> = Operator::new(
-    "type_as",
-    "type_as(Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, type_as_composite as TypeAsFn),
-        observed!(TYPE_AS: TypeAsFn, [self_, other], self_, other),
-        boxing!(TYPE_AS: TypeAsFn, self_, other),
-    ],
-    type_as_boxed,
-);
-
-/// `self` if it has the dtype and device of `other`, else a converted copy.
-///
-/// `type_as(Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn type_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = TYPE_AS.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn type_as_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::factory::to_contiguous::type_as(self_, other)
-}
-
-fn type_as_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("type_as", given, 2)?;
-    type_as(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `self` if it has the dtype and device of `other`, else a converted copy.
+    TYPE_AS: "type_as(Tensor self, Tensor other) -> Tensor", type_as(self_: &Tensor, other: &Tensor) -> Tensor,
+        by [self_, other];
+    CompositeImplicitAutograd => native::factory::to_contiguous::type_as(self_, other),
 }

@@ -2,224 +2,48 @@
 
 //! The operators whose kernels are in `native::trapezoid`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `trapezoid.x`.
-pub type TrapezoidXFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `trapezoid.x`.
-pub static TRAPEZOID_X: Operator<TrapezoidXFn> = Operator::new(
-    "trapezoid.x",
-    "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, trapezoid_x_composite as TrapezoidXFn),
-        observed!(TRAPEZOID_X: TrapezoidXFn, [y, x], y, x, dim),
-        boxing!(TRAPEZOID_X: TrapezoidXFn, y, x, dim),
-    ],
-    trapezoid_x_boxed,
-);
-
-/// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` at `x` by the trapezoidal rule.
-///
-/// `trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
-#[inline]
-pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = TRAPEZOID_X.select(y.key_set() | x.key_set())?;
-    kernel(keys, y, x, dim)
+operator! {
+    /// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` at `x` by the trapezoidal rule.
+    TRAPEZOID_X: "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", trapezoid_x(y: &Tensor, x: &Tensor,
+        dim: i64) -> Tensor, by [y, x];
+    CompositeImplicitAutograd => native::reduce::trapezoid::trapezoid_x(y, x, dim),
 }
 
-fn trapezoid_x_composite(_keys: DispatchKeySet, y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    native::reduce::trapezoid::trapezoid_x(y, x, dim)
+operator! {
+    /// `sum(dx * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` with spacing `dx` by the trapezoidal rule.
+    TRAPEZOID_DX: "trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", trapezoid_dx(y: &Tensor, dx: Scalar,
+        dim: i64) -> Tensor, by [y];
+    CompositeImplicitAutograd => native::reduce::trapezoid::trapezoid_dx(y, dx, dim),
 }
 
-fn trapezoid_x_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("trapezoid.x", given, 3)?;
-    trapezoid_x(arguments.tensor()?, arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// As `trapezoid`.
+    TRAPZ_X: "trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", trapz_x(y: &Tensor, x: &Tensor,
+        dim: i64) -> Tensor, by [y, x];
+    CompositeImplicitAutograd => native::reduce::trapezoid::trapezoid_x(y, x, dim),
 }
 
-/// A kernel of `trapezoid.dx`.
-pub type TrapezoidDxFn = fn(DispatchKeySet, &Tensor, Scalar, i64) -> Result<Tensor>;
-
-/// The operator `trapezoid.dx`.
-pub static TRAPEZOID_DX: Operator<TrapezoidDxFn> = Operator::new(
-    "trapezoid.dx",
-    "trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, trapezoid_dx_composite as TrapezoidDxFn),
-        observed!(TRAPEZOID_DX: TrapezoidDxFn, [y], y, dx, dim),
-        boxing!(TRAPEZOID_DX: TrapezoidDxFn, y, dx, dim),
-    ],
-    trapezoid_dx_boxed,
-);
-
-/// `sum(dx * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` with spacing `dx` by the trapezoidal rule.
-///
-/// `trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
-#[inline]
-pub fn trapezoid_dx(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = TRAPEZOID_DX.select(y.key_set())?;
-    kernel(keys, y, dx, dim)
+operator! {
+    /// As `trapezoid`.
+    TRAPZ_DX: "trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor", trapz_dx(y: &Tensor, dx: f64,
+        dim: i64) -> Tensor, by [y];
+    CompositeImplicitAutograd => native::reduce::trapezoid::trapz_dx(y, dx, dim),
 }
 
-fn trapezoid_dx_composite(_keys: DispatchKeySet, y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    native::reduce::trapezoid::trapezoid_dx(y, dx, dim)
+operator! {
+    /// `trapezoid` up to each element of `x` but the first.
+    CUMULATIVE_TRAPEZOID_X: "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
+        cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Tensor, by [y, x];
+    CompositeImplicitAutograd => native::reduce::trapezoid::cumulative_trapezoid_x(y, x, dim),
 }
 
-fn trapezoid_dx_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("trapezoid.dx", given, 3)?;
-    trapezoid_dx(arguments.tensor()?, arguments.scalar()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `trapz.x`.
-pub type TrapzXFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `trapz.x`.
-pub static TRAPZ_X: Operator<TrapzXFn> = Operator::new(
-    "trapz.x",
-    "trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, trapz_x_composite as TrapzXFn),
-        observed!(TRAPZ_X: TrapzXFn, [y, x], y, x, dim),
-        boxing!(TRAPZ_X: TrapzXFn, y, x, dim),
-    ],
-    trapz_x_boxed,
-);
-
-/// As `trapezoid`.
-///
-/// `trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
-#[inline]
-pub fn trapz_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = TRAPZ_X.select(y.key_set() | x.key_set())?;
-    kernel(keys, y, x, dim)
-}
-
-fn trapz_x_composite(_keys: DispatchKeySet, y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    native::reduce::trapezoid::trapezoid_x(y, x, dim)
-}
-
-fn trapz_x_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("trapz.x", given, 3)?;
-    trapz_x(arguments.tensor()?, arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `trapz.dx`.
-pub type TrapzDxFn = fn(DispatchKeySet, &Tensor, f64, i64) -> Result<Tensor>;
-
-/// The operator `trapz.dx`.
-pub static TRAPZ_DX: Operator<TrapzDxFn> = Operator::new(
-    "trapz.dx",
-    "trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, trapz_dx_composite as TrapzDxFn),
-        observed!(TRAPZ_DX: TrapzDxFn, [y], y, dx, dim),
-        boxing!(TRAPZ_DX: TrapzDxFn, y, dx, dim),
-    ],
-    trapz_dx_boxed,
-);
-
-/// As `trapezoid`.
-///
-/// `trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor`
-#[inline]
-pub fn trapz_dx(y: &Tensor, dx: f64, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = TRAPZ_DX.select(y.key_set())?;
-    kernel(keys, y, dx, dim)
-}
-
-fn trapz_dx_composite(_keys: DispatchKeySet, y: &Tensor, dx: f64, dim: i64) -> Result<Tensor> {
-    native::reduce::trapezoid::trapz_dx(y, dx, dim)
-}
-
-fn trapz_dx_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("trapz.dx", given, 3)?;
-    trapz_dx(arguments.tensor()?, arguments.float()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cumulative_trapezoid.x`.
-pub type CumulativeTrapezoidXFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `cumulative_trapezoid.x`.
-pub static CUMULATIVE_TRAPEZOID_X: Operator<CumulativeTrapezoidXFn> = Operator::new(
-    "cumulative_trapezoid.x",
-    "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            cumulative_trapezoid_x_composite as CumulativeTrapezoidXFn,
-        ),
-        observed!(CUMULATIVE_TRAPEZOID_X: CumulativeTrapezoidXFn, [y, x], y, x, dim),
-        boxing!(CUMULATIVE_TRAPEZOID_X: CumulativeTrapezoidXFn, y, x, dim),
-    ],
-    cumulative_trapezoid_x_boxed,
-);
-
-/// `trapezoid` up to each element of `x` but the first.
-///
-/// `cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
-#[inline]
-pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = CUMULATIVE_TRAPEZOID_X.select(y.key_set() | x.key_set())?;
-    kernel(keys, y, x, dim)
-}
-
-fn cumulative_trapezoid_x_composite(
-    _keys: DispatchKeySet,
-    y: &Tensor,
-    x: &Tensor,
-    dim: i64,
-) -> Result<Tensor> {
-    native::reduce::trapezoid::cumulative_trapezoid_x(y, x, dim)
-}
-
-fn cumulative_trapezoid_x_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumulative_trapezoid.x", given, 3)?;
-    cumulative_trapezoid_x(arguments.tensor()?, arguments.tensor()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `cumulative_trapezoid.dx`.
-pub type CumulativeTrapezoidDxFn = fn(DispatchKeySet, &Tensor, Scalar, i64) -> Result<Tensor>;
-
-/// The operator `cumulative_trapezoid.dx`.
-pub static CUMULATIVE_TRAPEZOID_DX: Operator<CumulativeTrapezoidDxFn> = Operator::new(
-    "cumulative_trapezoid.dx",
-    "cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            cumulative_trapezoid_dx_composite as CumulativeTrapezoidDxFn,
-        ),
-        observed!(CUMULATIVE_TRAPEZOID_DX: CumulativeTrapezoidDxFn, [y], y, dx, dim),
-        boxing!(CUMULATIVE_TRAPEZOID_DX: CumulativeTrapezoidDxFn, y, dx, dim),
-    ],
-    cumulative_trapezoid_dx_boxed,
-);
-
-/// `trapezoid` up to each sample but the first, for samples with spacing `dx`.
-///
-/// `cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
-#[inline]
-pub fn cumulative_trapezoid_dx(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = CUMULATIVE_TRAPEZOID_DX.select(y.key_set())?;
-    kernel(keys, y, dx, dim)
-}
-
-fn cumulative_trapezoid_dx_composite(
-    _keys: DispatchKeySet,
-    y: &Tensor,
-    dx: Scalar,
-    dim: i64,
-) -> Result<Tensor> {
-    native::reduce::trapezoid::cumulative_trapezoid_dx(y, dx, dim)
-}
-
-fn cumulative_trapezoid_dx_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumulative_trapezoid.dx", given, 3)?;
-    cumulative_trapezoid_dx(arguments.tensor()?, arguments.scalar()?, arguments.int()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `trapezoid` up to each sample but the first, for samples with spacing `dx`.
+    CUMULATIVE_TRAPEZOID_DX: "cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
+        cumulative_trapezoid_dx(y: &Tensor, dx: Scalar, dim: i64) -> Tensor, by [y];
+    CompositeImplicitAutograd => native::reduce::trapezoid::cumulative_trapezoid_dx(y, dx, dim),
 }

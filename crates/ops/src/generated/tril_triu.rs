@@ -2,267 +2,82 @@
 
 //! The operators whose kernels are in `native::tril_triu`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
-use crate::tensor_iterator::TensorIterator;
+use crate::dispatch::operator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `tril`.
-pub type TrilFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `tril`.
-pub static TRIL: Operator<TrilFn> = Operator::new(
-    "tril",
-    "tril(Tensor self, SymInt diagonal=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, tril_cpu as TrilFn),
-        Kernel::new(DispatchKey::Meta, tril_meta as TrilFn),
-        observed!(TRIL: TrilFn, [self_], self_, diagonal),
-        boxing!(TRIL: TrilFn, self_, diagonal),
-    ],
-    tril_boxed,
-);
-
-/// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
-///
-/// `tril(Tensor self, SymInt diagonal=0) -> Tensor`
-#[inline]
-pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let (keys, kernel) = TRIL.select(self_.key_set())?;
-    kernel(keys, self_, diagonal)
+operator! {
+    /// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
+    TRIL: "tril(Tensor self, SymInt diagonal=0) -> Tensor", tril(self_: &Tensor, diagonal: i64) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("tril", |iter| {
+            native::linalg::tril_triu::tril_meta(iter, self_, diagonal)?;
+            native::linalg::tril_triu::tril(iter, self_, diagonal)
+        })
+    },
+    Meta => iterate::functional("tril", |iter| native::linalg::tril_triu::tril_meta(iter, self_, diagonal)),
 }
 
-fn tril_cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("tril");
-    native::linalg::tril_triu::tril_meta(&mut iter, self_, diagonal)?;
-    native::linalg::tril_triu::tril(&mut iter, self_, diagonal)?;
-    iter.take_result()
+operator! {
+    /// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
+    TRIL_: "tril_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)", tril_(self_: &Tensor, diagonal: i64) -> (),
+        by [self_];
+    Cpu => {
+        iterate::in_place("tril_", self_, |iter| {
+            native::linalg::tril_triu::tril_meta(iter, self_, diagonal)?;
+            native::linalg::tril_triu::tril(iter, self_, diagonal)
+        })
+    },
+    Meta => iterate::in_place("tril_", self_, |iter| native::linalg::tril_triu::tril_meta(iter, self_, diagonal)),
 }
 
-fn tril_meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("tril");
-    native::linalg::tril_triu::tril_meta(&mut iter, self_, diagonal)?;
-    iter.take_result()
+operator! {
+    /// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
+    TRIL_OUT: "tril.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)", tril_out(self_: &Tensor,
+        diagonal: i64, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("tril.out", out, |iter| {
+            native::linalg::tril_triu::tril_meta(iter, self_, diagonal)?;
+            native::linalg::tril_triu::tril(iter, self_, diagonal)
+        })
+    },
+    Meta => iterate::out("tril.out", out, |iter| native::linalg::tril_triu::tril_meta(iter, self_, diagonal)),
 }
 
-fn tril_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tril", given, 2)?;
-    tril(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
+    TRIU: "triu(Tensor self, SymInt diagonal=0) -> Tensor", triu(self_: &Tensor, diagonal: i64) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("triu", |iter| {
+            native::linalg::tril_triu::triu_meta(iter, self_, diagonal)?;
+            native::linalg::tril_triu::triu(iter, self_, diagonal)
+        })
+    },
+    Meta => iterate::functional("triu", |iter| native::linalg::tril_triu::triu_meta(iter, self_, diagonal)),
 }
 
-/// A kernel of `tril_`.
-pub type TrilInPlaceFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
-
-/// The operator `tril_`.
-pub static TRIL_: Operator<TrilInPlaceFn> = Operator::new(
-    "tril_",
-    "tril_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, tril__cpu as TrilInPlaceFn),
-        Kernel::new(DispatchKey::Meta, tril__meta as TrilInPlaceFn),
-        observed!(TRIL_: TrilInPlaceFn, [self_], self_, diagonal),
-        boxing!(TRIL_: TrilInPlaceFn, self_, diagonal),
-    ],
-    tril__boxed,
-);
-
-/// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
-///
-/// `tril_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)`
-#[inline]
-pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
-    let (keys, kernel) = TRIL_.select(self_.key_set())?;
-    kernel(keys, self_, diagonal)
+operator! {
+    /// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
+    TRIU_: "triu_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)", triu_(self_: &Tensor, diagonal: i64) -> (),
+        by [self_];
+    Cpu => {
+        iterate::in_place("triu_", self_, |iter| {
+            native::linalg::tril_triu::triu_meta(iter, self_, diagonal)?;
+            native::linalg::tril_triu::triu(iter, self_, diagonal)
+        })
+    },
+    Meta => iterate::in_place("triu_", self_, |iter| native::linalg::tril_triu::triu_meta(iter, self_, diagonal)),
 }
 
-fn tril__cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    let mut iter = TensorIterator::in_place("tril_", self_);
-    native::linalg::tril_triu::tril_meta(&mut iter, self_, diagonal)?;
-    native::linalg::tril_triu::tril(&mut iter, self_, diagonal)?;
-    iter.finish()
-}
-
-fn tril__meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    let mut iter = TensorIterator::in_place("tril_", self_);
-    native::linalg::tril_triu::tril_meta(&mut iter, self_, diagonal)?;
-    iter.finish()
-}
-
-fn tril__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tril_", given, 2)?;
-    tril_(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tril.out`.
-pub type TrilOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `tril.out`.
-pub static TRIL_OUT: Operator<TrilOutFn> = Operator::new(
-    "tril.out",
-    "tril.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, tril_out_cpu as TrilOutFn),
-        Kernel::new(DispatchKey::Meta, tril_out_meta as TrilOutFn),
-        observed!(TRIL_OUT: TrilOutFn, [self_, out], self_, diagonal, out),
-        boxing!(TRIL_OUT: TrilOutFn, self_, diagonal, out),
-    ],
-    tril_out_boxed,
-);
-
-/// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
-///
-/// `tril.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn tril_out(self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRIL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, diagonal, out)
-}
-
-fn tril_out_cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("tril.out", out);
-    native::linalg::tril_triu::tril_meta(&mut iter, self_, diagonal)?;
-    native::linalg::tril_triu::tril(&mut iter, self_, diagonal)?;
-    iter.finish_out()
-}
-
-fn tril_out_meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("tril.out", out);
-    native::linalg::tril_triu::tril_meta(&mut iter, self_, diagonal)?;
-    iter.finish_out()
-}
-
-fn tril_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tril.out", given, 3)?;
-    tril_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `triu`.
-pub type TriuFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `triu`.
-pub static TRIU: Operator<TriuFn> = Operator::new(
-    "triu",
-    "triu(Tensor self, SymInt diagonal=0) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, triu_cpu as TriuFn),
-        Kernel::new(DispatchKey::Meta, triu_meta as TriuFn),
-        observed!(TRIU: TriuFn, [self_], self_, diagonal),
-        boxing!(TRIU: TriuFn, self_, diagonal),
-    ],
-    triu_boxed,
-);
-
-/// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
-///
-/// `triu(Tensor self, SymInt diagonal=0) -> Tensor`
-#[inline]
-pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let (keys, kernel) = TRIU.select(self_.key_set())?;
-    kernel(keys, self_, diagonal)
-}
-
-fn triu_cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("triu");
-    native::linalg::tril_triu::triu_meta(&mut iter, self_, diagonal)?;
-    native::linalg::tril_triu::triu(&mut iter, self_, diagonal)?;
-    iter.take_result()
-}
-
-fn triu_meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("triu");
-    native::linalg::tril_triu::triu_meta(&mut iter, self_, diagonal)?;
-    iter.take_result()
-}
-
-fn triu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("triu", given, 2)?;
-    triu(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `triu_`.
-pub type TriuInPlaceFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
-
-/// The operator `triu_`.
-pub static TRIU_: Operator<TriuInPlaceFn> = Operator::new(
-    "triu_",
-    "triu_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, triu__cpu as TriuInPlaceFn),
-        Kernel::new(DispatchKey::Meta, triu__meta as TriuInPlaceFn),
-        observed!(TRIU_: TriuInPlaceFn, [self_], self_, diagonal),
-        boxing!(TRIU_: TriuInPlaceFn, self_, diagonal),
-    ],
-    triu__boxed,
-);
-
-/// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
-///
-/// `triu_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)`
-#[inline]
-pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
-    let (keys, kernel) = TRIU_.select(self_.key_set())?;
-    kernel(keys, self_, diagonal)
-}
-
-fn triu__cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    let mut iter = TensorIterator::in_place("triu_", self_);
-    native::linalg::tril_triu::triu_meta(&mut iter, self_, diagonal)?;
-    native::linalg::tril_triu::triu(&mut iter, self_, diagonal)?;
-    iter.finish()
-}
-
-fn triu__meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    let mut iter = TensorIterator::in_place("triu_", self_);
-    native::linalg::tril_triu::triu_meta(&mut iter, self_, diagonal)?;
-    iter.finish()
-}
-
-fn triu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("triu_", given, 2)?;
-    triu_(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `triu.out`.
-pub type TriuOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `triu.out`.
-pub static TRIU_OUT: Operator<TriuOutFn> = Operator::new(
-    "triu.out",
-    "triu.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, triu_out_cpu as TriuOutFn),
-        Kernel::new(DispatchKey::Meta, triu_out_meta as TriuOutFn),
-        observed!(TRIU_OUT: TriuOutFn, [self_, out], self_, diagonal, out),
-        boxing!(TRIU_OUT: TriuOutFn, self_, diagonal, out),
-    ],
-    triu_out_boxed,
-);
-
-/// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
-///
-/// `triu.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn triu_out(self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRIU_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, diagonal, out)
-}
-
-fn triu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("triu.out", out);
-    native::linalg::tril_triu::triu_meta(&mut iter, self_, diagonal)?;
-    native::linalg::tril_triu::triu(&mut iter, self_, diagonal)?;
-    iter.finish_out()
-}
-
-fn triu_out_meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("triu.out", out);
-    native::linalg::tril_triu::triu_meta(&mut iter, self_, diagonal)?;
-    iter.finish_out()
-}
-
-fn triu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("triu.out", given, 3)?;
-    triu_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
+    TRIU_OUT: "triu.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)", triu_out(self_: &Tensor,
+        diagonal: i64, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("triu.out", out, |iter| {
+            native::linalg::tril_triu::triu_meta(iter, self_, diagonal)?;
+            native::linalg::tril_triu::triu(iter, self_, diagonal)
+        })
+    },
+    Meta => iterate::out("triu.out", out, |iter| native::linalg::tril_triu::triu_meta(iter, self_, diagonal)),
 }

@@ -2,244 +2,47 @@
 
 //! The operators whose kernels are in `native::tril_triu_indices`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
-    observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Device, Layout, Result, ScalarType};
+use flambeau_core::{Device, Layout, ScalarType};
 
-/// A kernel of `tril_indices`.
-pub type TrilIndicesFn = fn(
-    DispatchKeySet,
-    i64,
-    i64,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `tril_indices`.
-pub static TRIL_INDICES: Operator<TrilIndicesFn> = Operator::new(
-    "tril_indices",
-    "tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_composite as TrilIndicesFn),
-        observed!(TRIL_INDICES: TrilIndicesFn, [], row, col, offset, dtype, layout, device, pin_memory),
-        boxing!(TRIL_INDICES: TrilIndicesFn, row, col, offset, dtype, layout, device, pin_memory),
-    ],
-    tril_indices_boxed,
-);
-
-/// The row and column indices of the elements on and below a diagonal.
-///
-/// `tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn tril_indices(
-    row: i64,
-    col: i64,
-    offset: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = TRIL_INDICES.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, row, col, offset, dtype, layout, device, pin_memory)
+operator! {
+    /// The row and column indices of the elements on and below a diagonal.
+    TRIL_INDICES: "tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        tril_indices(row: i64, col: i64, offset: i64, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::tril_triu_indices::tril_indices(row, col, offset, dtype, layout,
+        device, pin_memory),
 }
 
-fn tril_indices_composite(
-    _keys: DispatchKeySet,
-    row: i64,
-    col: i64,
-    offset: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::tril_triu_indices::tril_indices(row, col, offset, dtype, layout, device, pin_memory)
+operator! {
+    /// The row and column indices of the elements on and below a diagonal.
+    TRIL_INDICES_OUT: "tril_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
+        tril_indices_out(row: i64, col: i64, offset: i64, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::tril_triu_indices::tril_indices(row, col, offset, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn tril_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tril_indices", given, 7)?;
-    tril_indices(
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// The row and column indices of the elements on and above a diagonal.
+    TRIU_INDICES: "triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        triu_indices(row: i64, col: i64, offset: i64, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::tril_triu_indices::triu_indices(row, col, offset, dtype, layout,
+        device, pin_memory),
 }
 
-/// A kernel of `tril_indices.out`.
-pub type TrilIndicesOutFn = fn(DispatchKeySet, i64, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `tril_indices.out`.
-pub static TRIL_INDICES_OUT: Operator<TrilIndicesOutFn> = Operator::new(
-    "tril_indices.out",
-    "tril_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_out_composite as TrilIndicesOutFn),
-        observed!(TRIL_INDICES_OUT: TrilIndicesOutFn, [out], row, col, offset, out),
-        boxing!(TRIL_INDICES_OUT: TrilIndicesOutFn, row, col, offset, out),
-    ],
-    tril_indices_out_boxed,
-);
-
-/// The row and column indices of the elements on and below a diagonal.
-///
-/// `tril_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn tril_indices_out(row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRIL_INDICES_OUT.select(out.key_set())?;
-    kernel(keys, row, col, offset, out)
-}
-
-fn tril_indices_out_composite(
-    _keys: DispatchKeySet,
-    row: i64,
-    col: i64,
-    offset: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::tril_triu_indices::tril_indices(
-        row,
-        col,
-        offset,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn tril_indices_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tril_indices.out", given, 4)?;
-    tril_indices_out(arguments.int()?, arguments.int()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `triu_indices`.
-pub type TriuIndicesFn = fn(
-    DispatchKeySet,
-    i64,
-    i64,
-    i64,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `triu_indices`.
-pub static TRIU_INDICES: Operator<TriuIndicesFn> = Operator::new(
-    "triu_indices",
-    "triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_composite as TriuIndicesFn),
-        observed!(TRIU_INDICES: TriuIndicesFn, [], row, col, offset, dtype, layout, device, pin_memory),
-        boxing!(TRIU_INDICES: TriuIndicesFn, row, col, offset, dtype, layout, device, pin_memory),
-    ],
-    triu_indices_boxed,
-);
-
-/// The row and column indices of the elements on and above a diagonal.
-///
-/// `triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn triu_indices(
-    row: i64,
-    col: i64,
-    offset: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = TRIU_INDICES.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, row, col, offset, dtype, layout, device, pin_memory)
-}
-
-fn triu_indices_composite(
-    _keys: DispatchKeySet,
-    row: i64,
-    col: i64,
-    offset: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::tril_triu_indices::triu_indices(row, col, offset, dtype, layout, device, pin_memory)
-}
-
-fn triu_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("triu_indices", given, 7)?;
-    triu_indices(
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `triu_indices.out`.
-pub type TriuIndicesOutFn = fn(DispatchKeySet, i64, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `triu_indices.out`.
-pub static TRIU_INDICES_OUT: Operator<TriuIndicesOutFn> = Operator::new(
-    "triu_indices.out",
-    "triu_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_out_composite as TriuIndicesOutFn),
-        observed!(TRIU_INDICES_OUT: TriuIndicesOutFn, [out], row, col, offset, out),
-        boxing!(TRIU_INDICES_OUT: TriuIndicesOutFn, row, col, offset, out),
-    ],
-    triu_indices_out_boxed,
-);
-
-/// The row and column indices of the elements on and above a diagonal.
-///
-/// `triu_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn triu_indices_out(row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRIU_INDICES_OUT.select(out.key_set())?;
-    kernel(keys, row, col, offset, out)
-}
-
-fn triu_indices_out_composite(
-    _keys: DispatchKeySet,
-    row: i64,
-    col: i64,
-    offset: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::factory::tril_triu_indices::triu_indices(
-        row,
-        col,
-        offset,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn triu_indices_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("triu_indices.out", given, 4)?;
-    triu_indices_out(arguments.int()?, arguments.int()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The row and column indices of the elements on and above a diagonal.
+    TRIU_INDICES_OUT: "triu_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
+        triu_indices_out(row: i64, col: i64, offset: i64, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::tril_triu_indices::triu_indices(row, col, offset, Some(out.dtype()),
+            Some(out.layout()), Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }

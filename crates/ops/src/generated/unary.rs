@@ -2,4970 +2,1428 @@
 
 //! The operators whose kernels are in `native::unary`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::convert_to_out;
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::Result;
-
-/// A kernel of `neg`.
-pub type NegFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `neg`.
-pub static NEG: Operator<NegFn> = Operator::new(
-    "neg",
-    "neg(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, neg_cpu as NegFn),
-        Kernel::new(DispatchKey::Meta, neg_meta as NegFn),
-        observed!(NEG: NegFn, [self_], self_),
-        boxing!(NEG: NegFn, self_),
-    ],
-    neg_boxed,
-);
-
-/// `-self`; not defined for bool.
-///
-/// `neg(Tensor self) -> Tensor`
-#[inline]
-pub fn neg(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = NEG.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn neg_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("neg");
-    native::pointwise::unary::neg_meta(&mut iter, self_)?;
-    native::pointwise::unary::neg(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn neg_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("neg");
-    native::pointwise::unary::neg_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn neg_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("neg", given, 1)?;
-    neg(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `neg_`.
-pub type NegInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `neg_`.
-pub static NEG_: Operator<NegInPlaceFn> = Operator::new(
-    "neg_",
-    "neg_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, neg__cpu as NegInPlaceFn),
-        Kernel::new(DispatchKey::Meta, neg__meta as NegInPlaceFn),
-        observed!(NEG_: NegInPlaceFn, [self_], self_),
-        boxing!(NEG_: NegInPlaceFn, self_),
-    ],
-    neg__boxed,
-);
-
-/// `-self`; not defined for bool.
-///
-/// `neg_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn neg_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = NEG_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn neg__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("neg_", self_);
-    native::pointwise::unary::neg_meta(&mut iter, self_)?;
-    native::pointwise::unary::neg(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn neg__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("neg_", self_);
-    native::pointwise::unary::neg_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn neg__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("neg_", given, 1)?;
-    neg_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `neg.out`.
-pub type NegOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `neg.out`.
-pub static NEG_OUT: Operator<NegOutFn> = Operator::new(
-    "neg.out",
-    "neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, neg_out_cpu as NegOutFn),
-        Kernel::new(DispatchKey::Meta, neg_out_meta as NegOutFn),
-        observed!(NEG_OUT: NegOutFn, [self_, out], self_, out),
-        boxing!(NEG_OUT: NegOutFn, self_, out),
-    ],
-    neg_out_boxed,
-);
-
-/// `-self`; not defined for bool.
-///
-/// `neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn neg_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NEG_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn neg_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("neg.out", out);
-    native::pointwise::unary::neg_meta(&mut iter, self_)?;
-    native::pointwise::unary::neg(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn neg_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("neg.out", out);
-    native::pointwise::unary::neg_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn neg_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("neg.out", given, 2)?;
-    neg_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `abs`.
-pub type AbsFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `abs`.
-pub static ABS: Operator<AbsFn> = Operator::new(
-    "abs",
-    "abs(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, abs_cpu as AbsFn),
-        Kernel::new(DispatchKey::Meta, abs_meta as AbsFn),
-        observed!(ABS: AbsFn, [self_], self_),
-        boxing!(ABS: AbsFn, self_),
-    ],
-    abs_boxed,
-);
-
-/// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
-///
-/// `abs(Tensor self) -> Tensor`
-#[inline]
-pub fn abs(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ABS.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn abs_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("abs");
-    native::pointwise::unary::abs_meta(&mut iter, self_)?;
-    native::pointwise::unary::abs(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn abs_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("abs");
-    native::pointwise::unary::abs_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn abs_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("abs", given, 1)?;
-    abs(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `abs_`.
-pub type AbsInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `abs_`.
-pub static ABS_: Operator<AbsInPlaceFn> = Operator::new(
-    "abs_",
-    "abs_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, abs__cpu as AbsInPlaceFn),
-        Kernel::new(DispatchKey::Meta, abs__meta as AbsInPlaceFn),
-        observed!(ABS_: AbsInPlaceFn, [self_], self_),
-        boxing!(ABS_: AbsInPlaceFn, self_),
-    ],
-    abs__boxed,
-);
-
-/// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
-///
-/// `abs_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn abs_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ABS_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn abs__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("abs_", self_);
-    native::pointwise::unary::abs_meta(&mut iter, self_)?;
-    native::pointwise::unary::abs(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn abs__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("abs_", self_);
-    native::pointwise::unary::abs_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn abs__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("abs_", given, 1)?;
-    abs_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `abs.out`.
-pub type AbsOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `abs.out`.
-pub static ABS_OUT: Operator<AbsOutFn> = Operator::new(
-    "abs.out",
-    "abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, abs_out_cpu as AbsOutFn),
-        Kernel::new(DispatchKey::Meta, abs_out_meta as AbsOutFn),
-        observed!(ABS_OUT: AbsOutFn, [self_, out], self_, out),
-        boxing!(ABS_OUT: AbsOutFn, self_, out),
-    ],
-    abs_out_boxed,
-);
-
-/// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
-///
-/// `abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn abs_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ABS_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn abs_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("abs.out", out);
-    native::pointwise::unary::abs_meta(&mut iter, self_)?;
-    native::pointwise::unary::abs(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn abs_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("abs.out", out);
-    native::pointwise::unary::abs_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn abs_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("abs.out", given, 2)?;
-    abs_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sign`.
-pub type SignFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `sign`.
-pub static SIGN: Operator<SignFn> = Operator::new(
-    "sign",
-    "sign(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sign_cpu as SignFn),
-        Kernel::new(DispatchKey::Meta, sign_meta as SignFn),
-        observed!(SIGN: SignFn, [self_], self_),
-        boxing!(SIGN: SignFn, self_),
-    ],
-    sign_boxed,
-);
-
-/// 1 above 0, -1 below, 0 at 0 and for NaN.
-///
-/// `sign(Tensor self) -> Tensor`
-#[inline]
-pub fn sign(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SIGN.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sign_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sign");
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    native::pointwise::unary::sign(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sign_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sign");
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sign_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sign", given, 1)?;
-    sign(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sign_`.
-pub type SignInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `sign_`.
-pub static SIGN_: Operator<SignInPlaceFn> = Operator::new(
-    "sign_",
-    "sign_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sign__cpu as SignInPlaceFn),
-        Kernel::new(DispatchKey::Meta, sign__meta as SignInPlaceFn),
-        observed!(SIGN_: SignInPlaceFn, [self_], self_),
-        boxing!(SIGN_: SignInPlaceFn, self_),
-    ],
-    sign__boxed,
-);
-
-/// 1 above 0, -1 below, 0 at 0 and for NaN.
-///
-/// `sign_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn sign_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SIGN_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sign__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sign_", self_);
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    native::pointwise::unary::sign(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sign__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sign_", self_);
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sign__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sign_", given, 1)?;
-    sign_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sign.out`.
-pub type SignOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `sign.out`.
-pub static SIGN_OUT: Operator<SignOutFn> = Operator::new(
-    "sign.out",
-    "sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sign_out_cpu as SignOutFn),
-        Kernel::new(DispatchKey::Meta, sign_out_meta as SignOutFn),
-        observed!(SIGN_OUT: SignOutFn, [self_, out], self_, out),
-        boxing!(SIGN_OUT: SignOutFn, self_, out),
-    ],
-    sign_out_boxed,
-);
-
-/// 1 above 0, -1 below, 0 at 0 and for NaN.
-///
-/// `sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sign_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SIGN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn sign_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sign.out", out);
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    native::pointwise::unary::sign(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sign_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sign.out", out);
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sign_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sign.out", given, 2)?;
-    sign_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sgn`.
-pub type SgnFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `sgn`.
-pub static SGN: Operator<SgnFn> = Operator::new(
-    "sgn",
-    "sgn(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sgn_cpu as SgnFn),
-        Kernel::new(DispatchKey::Meta, sgn_meta as SgnFn),
-        observed!(SGN: SgnFn, [self_], self_),
-        boxing!(SGN: SgnFn, self_),
-    ],
-    sgn_boxed,
-);
-
-/// The sign of each element, as `sign`.
-///
-/// `sgn(Tensor self) -> Tensor`
-#[inline]
-pub fn sgn(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SGN.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sgn_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sgn");
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    native::pointwise::unary::sign(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sgn_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sgn");
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sgn_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sgn", given, 1)?;
-    sgn(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sgn_`.
-pub type SgnInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `sgn_`.
-pub static SGN_: Operator<SgnInPlaceFn> = Operator::new(
-    "sgn_",
-    "sgn_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sgn__cpu as SgnInPlaceFn),
-        Kernel::new(DispatchKey::Meta, sgn__meta as SgnInPlaceFn),
-        observed!(SGN_: SgnInPlaceFn, [self_], self_),
-        boxing!(SGN_: SgnInPlaceFn, self_),
-    ],
-    sgn__boxed,
-);
-
-/// The sign of each element, as `sign`.
-///
-/// `sgn_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn sgn_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SGN_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sgn__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sgn_", self_);
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    native::pointwise::unary::sign(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sgn__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sgn_", self_);
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sgn__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sgn_", given, 1)?;
-    sgn_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sgn.out`.
-pub type SgnOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `sgn.out`.
-pub static SGN_OUT: Operator<SgnOutFn> = Operator::new(
-    "sgn.out",
-    "sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sgn_out_cpu as SgnOutFn),
-        Kernel::new(DispatchKey::Meta, sgn_out_meta as SgnOutFn),
-        observed!(SGN_OUT: SgnOutFn, [self_, out], self_, out),
-        boxing!(SGN_OUT: SgnOutFn, self_, out),
-    ],
-    sgn_out_boxed,
-);
-
-/// The sign of each element, as `sign`.
-///
-/// `sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sgn_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SGN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn sgn_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sgn.out", out);
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    native::pointwise::unary::sign(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sgn_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sgn.out", out);
-    native::pointwise::unary::sign_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sgn_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sgn.out", given, 2)?;
-    sgn_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `exp`.
-pub type ExpFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `exp`.
-pub static EXP: Operator<ExpFn> = Operator::new(
-    "exp",
-    "exp(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, exp_cpu as ExpFn),
-        Kernel::new(DispatchKey::Meta, exp_meta as ExpFn),
-        observed!(EXP: ExpFn, [self_], self_),
-        boxing!(EXP: ExpFn, self_),
-    ],
-    exp_boxed,
-);
-
-/// `e^self`, the exponential of each element.
-///
-/// `exp(Tensor self) -> Tensor`
-#[inline]
-pub fn exp(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = EXP.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn exp_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("exp");
-    native::pointwise::unary::exp_meta(&mut iter, self_)?;
-    native::pointwise::unary::exp(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn exp_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("exp");
-    native::pointwise::unary::exp_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn exp_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exp", given, 1)?;
-    exp(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `exp_`.
-pub type ExpInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `exp_`.
-pub static EXP_: Operator<ExpInPlaceFn> = Operator::new(
-    "exp_",
-    "exp_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, exp__cpu as ExpInPlaceFn),
-        Kernel::new(DispatchKey::Meta, exp__meta as ExpInPlaceFn),
-        observed!(EXP_: ExpInPlaceFn, [self_], self_),
-        boxing!(EXP_: ExpInPlaceFn, self_),
-    ],
-    exp__boxed,
-);
-
-/// `e^self`, the exponential of each element.
-///
-/// `exp_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn exp_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = EXP_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn exp__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("exp_", self_);
-    native::pointwise::unary::exp_meta(&mut iter, self_)?;
-    native::pointwise::unary::exp(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn exp__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("exp_", self_);
-    native::pointwise::unary::exp_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn exp__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exp_", given, 1)?;
-    exp_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `exp.out`.
-pub type ExpOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `exp.out`.
-pub static EXP_OUT: Operator<ExpOutFn> = Operator::new(
-    "exp.out",
-    "exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, exp_out_cpu as ExpOutFn),
-        Kernel::new(DispatchKey::Meta, exp_out_meta as ExpOutFn),
-        observed!(EXP_OUT: ExpOutFn, [self_, out], self_, out),
-        boxing!(EXP_OUT: ExpOutFn, self_, out),
-    ],
-    exp_out_boxed,
-);
-
-/// `e^self`, the exponential of each element.
-///
-/// `exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn exp_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EXP_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn exp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("exp.out", out);
-    native::pointwise::unary::exp_meta(&mut iter, self_)?;
-    native::pointwise::unary::exp(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn exp_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("exp.out", out);
-    native::pointwise::unary::exp_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn exp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exp.out", given, 2)?;
-    exp_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `exp2`.
-pub type Exp2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `exp2`.
-pub static EXP2: Operator<Exp2Fn> = Operator::new(
-    "exp2",
-    "exp2(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, exp2_cpu as Exp2Fn),
-        Kernel::new(DispatchKey::Meta, exp2_meta as Exp2Fn),
-        observed!(EXP2: Exp2Fn, [self_], self_),
-        boxing!(EXP2: Exp2Fn, self_),
-    ],
-    exp2_boxed,
-);
-
-/// `2^self`, element by element.
-///
-/// `exp2(Tensor self) -> Tensor`
-#[inline]
-pub fn exp2(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = EXP2.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn exp2_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("exp2");
-    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
-    native::pointwise::unary::exp2(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn exp2_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("exp2");
-    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn exp2_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exp2", given, 1)?;
-    exp2(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `exp2_`.
-pub type Exp2InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `exp2_`.
-pub static EXP2_: Operator<Exp2InPlaceFn> = Operator::new(
-    "exp2_",
-    "exp2_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, exp2__cpu as Exp2InPlaceFn),
-        Kernel::new(DispatchKey::Meta, exp2__meta as Exp2InPlaceFn),
-        observed!(EXP2_: Exp2InPlaceFn, [self_], self_),
-        boxing!(EXP2_: Exp2InPlaceFn, self_),
-    ],
-    exp2__boxed,
-);
-
-/// `2^self`, element by element.
-///
-/// `exp2_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn exp2_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = EXP2_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn exp2__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("exp2_", self_);
-    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
-    native::pointwise::unary::exp2(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn exp2__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("exp2_", self_);
-    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn exp2__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exp2_", given, 1)?;
-    exp2_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `exp2.out`.
-pub type Exp2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `exp2.out`.
-pub static EXP2_OUT: Operator<Exp2OutFn> = Operator::new(
-    "exp2.out",
-    "exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, exp2_out_cpu as Exp2OutFn),
-        Kernel::new(DispatchKey::Meta, exp2_out_meta as Exp2OutFn),
-        observed!(EXP2_OUT: Exp2OutFn, [self_, out], self_, out),
-        boxing!(EXP2_OUT: Exp2OutFn, self_, out),
-    ],
-    exp2_out_boxed,
-);
-
-/// `2^self`, element by element.
-///
-/// `exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn exp2_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EXP2_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn exp2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("exp2.out", out);
-    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
-    native::pointwise::unary::exp2(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn exp2_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("exp2.out", out);
-    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn exp2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exp2.out", given, 2)?;
-    exp2_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `expm1`.
-pub type Expm1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `expm1`.
-pub static EXPM1: Operator<Expm1Fn> = Operator::new(
-    "expm1",
-    "expm1(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, expm1_cpu as Expm1Fn),
-        Kernel::new(DispatchKey::Meta, expm1_meta as Expm1Fn),
-        observed!(EXPM1: Expm1Fn, [self_], self_),
-        boxing!(EXPM1: Expm1Fn, self_),
-    ],
-    expm1_boxed,
-);
-
-/// `exp(self) - 1`, without cancellation near 0.
-///
-/// `expm1(Tensor self) -> Tensor`
-#[inline]
-pub fn expm1(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = EXPM1.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn expm1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("expm1");
-    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
-    native::pointwise::unary::expm1(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn expm1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("expm1");
-    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn expm1_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("expm1", given, 1)?;
-    expm1(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `expm1_`.
-pub type Expm1InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `expm1_`.
-pub static EXPM1_: Operator<Expm1InPlaceFn> = Operator::new(
-    "expm1_",
-    "expm1_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, expm1__cpu as Expm1InPlaceFn),
-        Kernel::new(DispatchKey::Meta, expm1__meta as Expm1InPlaceFn),
-        observed!(EXPM1_: Expm1InPlaceFn, [self_], self_),
-        boxing!(EXPM1_: Expm1InPlaceFn, self_),
-    ],
-    expm1__boxed,
-);
-
-/// `exp(self) - 1`, without cancellation near 0.
-///
-/// `expm1_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn expm1_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = EXPM1_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn expm1__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("expm1_", self_);
-    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
-    native::pointwise::unary::expm1(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn expm1__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("expm1_", self_);
-    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn expm1__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("expm1_", given, 1)?;
-    expm1_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `expm1.out`.
-pub type Expm1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `expm1.out`.
-pub static EXPM1_OUT: Operator<Expm1OutFn> = Operator::new(
-    "expm1.out",
-    "expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, expm1_out_cpu as Expm1OutFn),
-        Kernel::new(DispatchKey::Meta, expm1_out_meta as Expm1OutFn),
-        observed!(EXPM1_OUT: Expm1OutFn, [self_, out], self_, out),
-        boxing!(EXPM1_OUT: Expm1OutFn, self_, out),
-    ],
-    expm1_out_boxed,
-);
-
-/// `exp(self) - 1`, without cancellation near 0.
-///
-/// `expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn expm1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EXPM1_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn expm1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("expm1.out", out);
-    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
-    native::pointwise::unary::expm1(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn expm1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("expm1.out", out);
-    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn expm1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("expm1.out", given, 2)?;
-    expm1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log`.
-pub type LogFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `log`.
-pub static LOG: Operator<LogFn> = Operator::new(
-    "log",
-    "log(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, log_cpu as LogFn),
-        Kernel::new(DispatchKey::Meta, log_meta as LogFn),
-        observed!(LOG: LogFn, [self_], self_),
-        boxing!(LOG: LogFn, self_),
-    ],
-    log_boxed,
-);
-
-/// `ln(self)`, the natural logarithm of each element; NaN below 0.
-///
-/// `log(Tensor self) -> Tensor`
-#[inline]
-pub fn log(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOG.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log");
-    native::pointwise::unary::log_meta(&mut iter, self_)?;
-    native::pointwise::unary::log(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn log_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log");
-    native::pointwise::unary::log_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn log_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log", given, 1)?;
-    log(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log_`.
-pub type LogInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `log_`.
-pub static LOG_: Operator<LogInPlaceFn> = Operator::new(
-    "log_",
-    "log_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log__cpu as LogInPlaceFn),
-        Kernel::new(DispatchKey::Meta, log__meta as LogInPlaceFn),
-        observed!(LOG_: LogInPlaceFn, [self_], self_),
-        boxing!(LOG_: LogInPlaceFn, self_),
-    ],
-    log__boxed,
-);
-
-/// `ln(self)`, the natural logarithm of each element; NaN below 0.
-///
-/// `log_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn log_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("log_", self_);
-    native::pointwise::unary::log_meta(&mut iter, self_)?;
-    native::pointwise::unary::log(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn log__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("log_", self_);
-    native::pointwise::unary::log_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn log__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log_", given, 1)?;
-    log_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log.out`.
-pub type LogOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `log.out`.
-pub static LOG_OUT: Operator<LogOutFn> = Operator::new(
-    "log.out",
-    "log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log_out_cpu as LogOutFn),
-        Kernel::new(DispatchKey::Meta, log_out_meta as LogOutFn),
-        observed!(LOG_OUT: LogOutFn, [self_, out], self_, out),
-        boxing!(LOG_OUT: LogOutFn, self_, out),
-    ],
-    log_out_boxed,
-);
-
-/// `ln(self)`, the natural logarithm of each element; NaN below 0.
-///
-/// `log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn log_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn log_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("log.out", out);
-    native::pointwise::unary::log_meta(&mut iter, self_)?;
-    native::pointwise::unary::log(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn log_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("log.out", out);
-    native::pointwise::unary::log_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn log_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log.out", given, 2)?;
-    log_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log1p`.
-pub type Log1pFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `log1p`.
-pub static LOG1P: Operator<Log1pFn> = Operator::new(
-    "log1p",
-    "log1p(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, log1p_cpu as Log1pFn),
-        Kernel::new(DispatchKey::Meta, log1p_meta as Log1pFn),
-        observed!(LOG1P: Log1pFn, [self_], self_),
-        boxing!(LOG1P: Log1pFn, self_),
-    ],
-    log1p_boxed,
-);
-
-/// `log(1 + self)`, without cancellation near 0.
-///
-/// `log1p(Tensor self) -> Tensor`
-#[inline]
-pub fn log1p(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOG1P.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log1p_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log1p");
-    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
-    native::pointwise::unary::log1p(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn log1p_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log1p");
-    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn log1p_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log1p", given, 1)?;
-    log1p(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log1p_`.
-pub type Log1pInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `log1p_`.
-pub static LOG1P_: Operator<Log1pInPlaceFn> = Operator::new(
-    "log1p_",
-    "log1p_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log1p__cpu as Log1pInPlaceFn),
-        Kernel::new(DispatchKey::Meta, log1p__meta as Log1pInPlaceFn),
-        observed!(LOG1P_: Log1pInPlaceFn, [self_], self_),
-        boxing!(LOG1P_: Log1pInPlaceFn, self_),
-    ],
-    log1p__boxed,
-);
-
-/// `log(1 + self)`, without cancellation near 0.
-///
-/// `log1p_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn log1p_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG1P_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log1p__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("log1p_", self_);
-    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
-    native::pointwise::unary::log1p(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn log1p__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("log1p_", self_);
-    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn log1p__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log1p_", given, 1)?;
-    log1p_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log1p.out`.
-pub type Log1pOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `log1p.out`.
-pub static LOG1P_OUT: Operator<Log1pOutFn> = Operator::new(
-    "log1p.out",
-    "log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log1p_out_cpu as Log1pOutFn),
-        Kernel::new(DispatchKey::Meta, log1p_out_meta as Log1pOutFn),
-        observed!(LOG1P_OUT: Log1pOutFn, [self_, out], self_, out),
-        boxing!(LOG1P_OUT: Log1pOutFn, self_, out),
-    ],
-    log1p_out_boxed,
-);
-
-/// `log(1 + self)`, without cancellation near 0.
-///
-/// `log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn log1p_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG1P_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn log1p_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("log1p.out", out);
-    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
-    native::pointwise::unary::log1p(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn log1p_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("log1p.out", out);
-    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn log1p_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log1p.out", given, 2)?;
-    log1p_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log2`.
-pub type Log2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `log2`.
-pub static LOG2: Operator<Log2Fn> = Operator::new(
-    "log2",
-    "log2(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, log2_cpu as Log2Fn),
-        Kernel::new(DispatchKey::Meta, log2_meta as Log2Fn),
-        observed!(LOG2: Log2Fn, [self_], self_),
-        boxing!(LOG2: Log2Fn, self_),
-    ],
-    log2_boxed,
-);
-
-/// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
-///
-/// `log2(Tensor self) -> Tensor`
-#[inline]
-pub fn log2(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOG2.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log2_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log2");
-    native::pointwise::unary::log2_meta(&mut iter, self_)?;
-    native::pointwise::unary::log2(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn log2_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log2");
-    native::pointwise::unary::log2_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn log2_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log2", given, 1)?;
-    log2(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log2_`.
-pub type Log2InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `log2_`.
-pub static LOG2_: Operator<Log2InPlaceFn> = Operator::new(
-    "log2_",
-    "log2_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log2__cpu as Log2InPlaceFn),
-        Kernel::new(DispatchKey::Meta, log2__meta as Log2InPlaceFn),
-        observed!(LOG2_: Log2InPlaceFn, [self_], self_),
-        boxing!(LOG2_: Log2InPlaceFn, self_),
-    ],
-    log2__boxed,
-);
-
-/// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
-///
-/// `log2_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn log2_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG2_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log2__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("log2_", self_);
-    native::pointwise::unary::log2_meta(&mut iter, self_)?;
-    native::pointwise::unary::log2(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn log2__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("log2_", self_);
-    native::pointwise::unary::log2_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn log2__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log2_", given, 1)?;
-    log2_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log2.out`.
-pub type Log2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `log2.out`.
-pub static LOG2_OUT: Operator<Log2OutFn> = Operator::new(
-    "log2.out",
-    "log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log2_out_cpu as Log2OutFn),
-        Kernel::new(DispatchKey::Meta, log2_out_meta as Log2OutFn),
-        observed!(LOG2_OUT: Log2OutFn, [self_, out], self_, out),
-        boxing!(LOG2_OUT: Log2OutFn, self_, out),
-    ],
-    log2_out_boxed,
-);
-
-/// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
-///
-/// `log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn log2_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG2_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn log2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("log2.out", out);
-    native::pointwise::unary::log2_meta(&mut iter, self_)?;
-    native::pointwise::unary::log2(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn log2_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("log2.out", out);
-    native::pointwise::unary::log2_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn log2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log2.out", given, 2)?;
-    log2_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log10`.
-pub type Log10Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `log10`.
-pub static LOG10: Operator<Log10Fn> = Operator::new(
-    "log10",
-    "log10(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, log10_cpu as Log10Fn),
-        Kernel::new(DispatchKey::Meta, log10_meta as Log10Fn),
-        observed!(LOG10: Log10Fn, [self_], self_),
-        boxing!(LOG10: Log10Fn, self_),
-    ],
-    log10_boxed,
-);
-
-/// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
-///
-/// `log10(Tensor self) -> Tensor`
-#[inline]
-pub fn log10(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = LOG10.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log10_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log10");
-    native::pointwise::unary::log10_meta(&mut iter, self_)?;
-    native::pointwise::unary::log10(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn log10_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("log10");
-    native::pointwise::unary::log10_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn log10_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log10", given, 1)?;
-    log10(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log10_`.
-pub type Log10InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `log10_`.
-pub static LOG10_: Operator<Log10InPlaceFn> = Operator::new(
-    "log10_",
-    "log10_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log10__cpu as Log10InPlaceFn),
-        Kernel::new(DispatchKey::Meta, log10__meta as Log10InPlaceFn),
-        observed!(LOG10_: Log10InPlaceFn, [self_], self_),
-        boxing!(LOG10_: Log10InPlaceFn, self_),
-    ],
-    log10__boxed,
-);
-
-/// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
-///
-/// `log10_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn log10_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG10_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn log10__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("log10_", self_);
-    native::pointwise::unary::log10_meta(&mut iter, self_)?;
-    native::pointwise::unary::log10(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn log10__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("log10_", self_);
-    native::pointwise::unary::log10_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn log10__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log10_", given, 1)?;
-    log10_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `log10.out`.
-pub type Log10OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `log10.out`.
-pub static LOG10_OUT: Operator<Log10OutFn> = Operator::new(
-    "log10.out",
-    "log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, log10_out_cpu as Log10OutFn),
-        Kernel::new(DispatchKey::Meta, log10_out_meta as Log10OutFn),
-        observed!(LOG10_OUT: Log10OutFn, [self_, out], self_, out),
-        boxing!(LOG10_OUT: Log10OutFn, self_, out),
-    ],
-    log10_out_boxed,
-);
-
-/// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
-///
-/// `log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn log10_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = LOG10_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn log10_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("log10.out", out);
-    native::pointwise::unary::log10_meta(&mut iter, self_)?;
-    native::pointwise::unary::log10(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn log10_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("log10.out", out);
-    native::pointwise::unary::log10_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn log10_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("log10.out", given, 2)?;
-    log10_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sqrt`.
-pub type SqrtFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `sqrt`.
-pub static SQRT: Operator<SqrtFn> = Operator::new(
-    "sqrt",
-    "sqrt(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sqrt_cpu as SqrtFn),
-        Kernel::new(DispatchKey::Meta, sqrt_meta as SqrtFn),
-        observed!(SQRT: SqrtFn, [self_], self_),
-        boxing!(SQRT: SqrtFn, self_),
-    ],
-    sqrt_boxed,
-);
-
-/// The square root of each element; NaN below 0.
-///
-/// `sqrt(Tensor self) -> Tensor`
-#[inline]
-pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SQRT.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sqrt_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sqrt");
-    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
-    native::pointwise::unary::sqrt(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sqrt_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sqrt");
-    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sqrt_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sqrt", given, 1)?;
-    sqrt(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sqrt_`.
-pub type SqrtInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `sqrt_`.
-pub static SQRT_: Operator<SqrtInPlaceFn> = Operator::new(
-    "sqrt_",
-    "sqrt_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sqrt__cpu as SqrtInPlaceFn),
-        Kernel::new(DispatchKey::Meta, sqrt__meta as SqrtInPlaceFn),
-        observed!(SQRT_: SqrtInPlaceFn, [self_], self_),
-        boxing!(SQRT_: SqrtInPlaceFn, self_),
-    ],
-    sqrt__boxed,
-);
-
-/// The square root of each element; NaN below 0.
-///
-/// `sqrt_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn sqrt_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SQRT_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sqrt__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sqrt_", self_);
-    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
-    native::pointwise::unary::sqrt(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sqrt__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sqrt_", self_);
-    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sqrt__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sqrt_", given, 1)?;
-    sqrt_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sqrt.out`.
-pub type SqrtOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `sqrt.out`.
-pub static SQRT_OUT: Operator<SqrtOutFn> = Operator::new(
-    "sqrt.out",
-    "sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sqrt_out_cpu as SqrtOutFn),
-        Kernel::new(DispatchKey::Meta, sqrt_out_meta as SqrtOutFn),
-        observed!(SQRT_OUT: SqrtOutFn, [self_, out], self_, out),
-        boxing!(SQRT_OUT: SqrtOutFn, self_, out),
-    ],
-    sqrt_out_boxed,
-);
-
-/// The square root of each element; NaN below 0.
-///
-/// `sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sqrt_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SQRT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn sqrt_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sqrt.out", out);
-    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
-    native::pointwise::unary::sqrt(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sqrt_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sqrt.out", out);
-    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sqrt_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sqrt.out", given, 2)?;
-    sqrt_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rsqrt`.
-pub type RsqrtFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `rsqrt`.
-pub static RSQRT: Operator<RsqrtFn> = Operator::new(
-    "rsqrt",
-    "rsqrt(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, rsqrt_cpu as RsqrtFn),
-        Kernel::new(DispatchKey::Meta, rsqrt_meta as RsqrtFn),
-        observed!(RSQRT: RsqrtFn, [self_], self_),
-        boxing!(RSQRT: RsqrtFn, self_),
-    ],
-    rsqrt_boxed,
-);
-
-/// `1 / sqrt(self)`.
-///
-/// `rsqrt(Tensor self) -> Tensor`
-#[inline]
-pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RSQRT.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn rsqrt_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("rsqrt");
-    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
-    native::pointwise::unary::rsqrt(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn rsqrt_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("rsqrt");
-    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn rsqrt_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rsqrt", given, 1)?;
-    rsqrt(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rsqrt_`.
-pub type RsqrtInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `rsqrt_`.
-pub static RSQRT_: Operator<RsqrtInPlaceFn> = Operator::new(
-    "rsqrt_",
-    "rsqrt_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, rsqrt__cpu as RsqrtInPlaceFn),
-        Kernel::new(DispatchKey::Meta, rsqrt__meta as RsqrtInPlaceFn),
-        observed!(RSQRT_: RsqrtInPlaceFn, [self_], self_),
-        boxing!(RSQRT_: RsqrtInPlaceFn, self_),
-    ],
-    rsqrt__boxed,
-);
-
-/// `1 / sqrt(self)`.
-///
-/// `rsqrt_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn rsqrt_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = RSQRT_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn rsqrt__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("rsqrt_", self_);
-    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
-    native::pointwise::unary::rsqrt(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn rsqrt__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("rsqrt_", self_);
-    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn rsqrt__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rsqrt_", given, 1)?;
-    rsqrt_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rsqrt.out`.
-pub type RsqrtOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `rsqrt.out`.
-pub static RSQRT_OUT: Operator<RsqrtOutFn> = Operator::new(
-    "rsqrt.out",
-    "rsqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, rsqrt_out_cpu as RsqrtOutFn),
-        Kernel::new(DispatchKey::Meta, rsqrt_out_meta as RsqrtOutFn),
-        observed!(RSQRT_OUT: RsqrtOutFn, [self_, out], self_, out),
-        boxing!(RSQRT_OUT: RsqrtOutFn, self_, out),
-    ],
-    rsqrt_out_boxed,
-);
-
-/// `1 / sqrt(self)`.
-///
-/// `rsqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn rsqrt_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RSQRT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn rsqrt_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("rsqrt.out", out);
-    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
-    native::pointwise::unary::rsqrt(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn rsqrt_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("rsqrt.out", out);
-    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn rsqrt_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rsqrt.out", given, 2)?;
-    rsqrt_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `reciprocal`.
-pub type ReciprocalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `reciprocal`.
-pub static RECIPROCAL: Operator<ReciprocalFn> = Operator::new(
-    "reciprocal",
-    "reciprocal(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, reciprocal_cpu as ReciprocalFn),
-        Kernel::new(DispatchKey::Meta, reciprocal_meta as ReciprocalFn),
-        observed!(RECIPROCAL: ReciprocalFn, [self_], self_),
-        boxing!(RECIPROCAL: ReciprocalFn, self_),
-    ],
-    reciprocal_boxed,
-);
-
-/// `1 / self`, in floating point.
-///
-/// `reciprocal(Tensor self) -> Tensor`
-#[inline]
-pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RECIPROCAL.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn reciprocal_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("reciprocal");
-    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
-    native::pointwise::unary::reciprocal(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn reciprocal_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("reciprocal");
-    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn reciprocal_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reciprocal", given, 1)?;
-    reciprocal(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `reciprocal_`.
-pub type ReciprocalInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `reciprocal_`.
-pub static RECIPROCAL_: Operator<ReciprocalInPlaceFn> = Operator::new(
-    "reciprocal_",
-    "reciprocal_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, reciprocal__cpu as ReciprocalInPlaceFn),
-        Kernel::new(DispatchKey::Meta, reciprocal__meta as ReciprocalInPlaceFn),
-        observed!(RECIPROCAL_: ReciprocalInPlaceFn, [self_], self_),
-        boxing!(RECIPROCAL_: ReciprocalInPlaceFn, self_),
-    ],
-    reciprocal__boxed,
-);
-
-/// `1 / self`, in floating point.
-///
-/// `reciprocal_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn reciprocal_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = RECIPROCAL_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn reciprocal__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("reciprocal_", self_);
-    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
-    native::pointwise::unary::reciprocal(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn reciprocal__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("reciprocal_", self_);
-    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn reciprocal__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reciprocal_", given, 1)?;
-    reciprocal_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `reciprocal.out`.
-pub type ReciprocalOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `reciprocal.out`.
-pub static RECIPROCAL_OUT: Operator<ReciprocalOutFn> = Operator::new(
-    "reciprocal.out",
-    "reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, reciprocal_out_cpu as ReciprocalOutFn),
-        Kernel::new(DispatchKey::Meta, reciprocal_out_meta as ReciprocalOutFn),
-        observed!(RECIPROCAL_OUT: ReciprocalOutFn, [self_, out], self_, out),
-        boxing!(RECIPROCAL_OUT: ReciprocalOutFn, self_, out),
-    ],
-    reciprocal_out_boxed,
-);
-
-/// `1 / self`, in floating point.
-///
-/// `reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn reciprocal_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RECIPROCAL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn reciprocal_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("reciprocal.out", out);
-    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
-    native::pointwise::unary::reciprocal(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn reciprocal_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("reciprocal.out", out);
-    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn reciprocal_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reciprocal.out", given, 2)?;
-    reciprocal_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `square`.
-pub type SquareFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `square`.
-pub static SQUARE: Operator<SquareFn> = Operator::new(
-    "square",
-    "square(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, square_composite as SquareFn),
-        observed!(SQUARE: SquareFn, [self_], self_),
-        boxing!(SQUARE: SquareFn, self_),
-    ],
-    square_boxed,
-);
-
-/// `self * self`.
-///
-/// `square(Tensor self) -> Tensor`
-#[inline]
-pub fn square(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SQUARE.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn square_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::pointwise::unary::square(self_)
-}
-
-fn square_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("square", given, 1)?;
-    square(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `square.out`.
-pub type SquareOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `square.out`.
-pub static SQUARE_OUT: Operator<SquareOutFn> = Operator::new(
-    "square.out",
-    "square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, square_out_composite as SquareOutFn),
-        observed!(SQUARE_OUT: SquareOutFn, [self_, out], self_, out),
-        boxing!(SQUARE_OUT: SquareOutFn, self_, out),
-    ],
-    square_out_boxed,
-);
-
-/// `self * self`.
-///
-/// `square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn square_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SQUARE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn square_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::pointwise::unary::square(self_)?;
-    convert_to_out(&result, out)
-}
-
-fn square_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("square.out", given, 2)?;
-    square_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `square_`.
-pub type SquareInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `square_`.
-pub static SQUARE_: Operator<SquareInPlaceFn> = Operator::new(
-    "square_",
-    "square_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, square__composite as SquareInPlaceFn),
-        observed!(SQUARE_: SquareInPlaceFn, [self_], self_),
-        boxing!(SQUARE_: SquareInPlaceFn, self_),
-    ],
-    square__boxed,
-);
-
-/// `self *= self`.
-///
-/// `square_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn square_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SQUARE_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn square__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::pointwise::unary::square_(self_)
-}
-
-fn square__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("square_", given, 1)?;
-    square_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sin`.
-pub type SinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `sin`.
-pub static SIN: Operator<SinFn> = Operator::new(
-    "sin",
-    "sin(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sin_cpu as SinFn),
-        Kernel::new(DispatchKey::Meta, sin_meta as SinFn),
-        observed!(SIN: SinFn, [self_], self_),
-        boxing!(SIN: SinFn, self_),
-    ],
-    sin_boxed,
-);
-
-/// The sine of each element, in radians.
-///
-/// `sin(Tensor self) -> Tensor`
-#[inline]
-pub fn sin(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SIN.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sin_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sin");
-    native::pointwise::unary::sin_meta(&mut iter, self_)?;
-    native::pointwise::unary::sin(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sin_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sin");
-    native::pointwise::unary::sin_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sin_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sin", given, 1)?;
-    sin(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sin_`.
-pub type SinInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `sin_`.
-pub static SIN_: Operator<SinInPlaceFn> = Operator::new(
-    "sin_",
-    "sin_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sin__cpu as SinInPlaceFn),
-        Kernel::new(DispatchKey::Meta, sin__meta as SinInPlaceFn),
-        observed!(SIN_: SinInPlaceFn, [self_], self_),
-        boxing!(SIN_: SinInPlaceFn, self_),
-    ],
-    sin__boxed,
-);
-
-/// The sine of each element, in radians.
-///
-/// `sin_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn sin_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SIN_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sin__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sin_", self_);
-    native::pointwise::unary::sin_meta(&mut iter, self_)?;
-    native::pointwise::unary::sin(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sin__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sin_", self_);
-    native::pointwise::unary::sin_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sin__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sin_", given, 1)?;
-    sin_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sin.out`.
-pub type SinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `sin.out`.
-pub static SIN_OUT: Operator<SinOutFn> = Operator::new(
-    "sin.out",
-    "sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sin_out_cpu as SinOutFn),
-        Kernel::new(DispatchKey::Meta, sin_out_meta as SinOutFn),
-        observed!(SIN_OUT: SinOutFn, [self_, out], self_, out),
-        boxing!(SIN_OUT: SinOutFn, self_, out),
-    ],
-    sin_out_boxed,
-);
-
-/// The sine of each element, in radians.
-///
-/// `sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sin_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SIN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn sin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sin.out", out);
-    native::pointwise::unary::sin_meta(&mut iter, self_)?;
-    native::pointwise::unary::sin(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sin_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sin.out", out);
-    native::pointwise::unary::sin_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sin.out", given, 2)?;
-    sin_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cos`.
-pub type CosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `cos`.
-pub static COS: Operator<CosFn> = Operator::new(
-    "cos",
-    "cos(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, cos_cpu as CosFn),
-        Kernel::new(DispatchKey::Meta, cos_meta as CosFn),
-        observed!(COS: CosFn, [self_], self_),
-        boxing!(COS: CosFn, self_),
-    ],
-    cos_boxed,
-);
-
-/// The cosine of each element, in radians.
-///
-/// `cos(Tensor self) -> Tensor`
-#[inline]
-pub fn cos(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = COS.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn cos_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("cos");
-    native::pointwise::unary::cos_meta(&mut iter, self_)?;
-    native::pointwise::unary::cos(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn cos_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("cos");
-    native::pointwise::unary::cos_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn cos_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cos", given, 1)?;
-    cos(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cos_`.
-pub type CosInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `cos_`.
-pub static COS_: Operator<CosInPlaceFn> = Operator::new(
-    "cos_",
-    "cos_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cos__cpu as CosInPlaceFn),
-        Kernel::new(DispatchKey::Meta, cos__meta as CosInPlaceFn),
-        observed!(COS_: CosInPlaceFn, [self_], self_),
-        boxing!(COS_: CosInPlaceFn, self_),
-    ],
-    cos__boxed,
-);
-
-/// The cosine of each element, in radians.
-///
-/// `cos_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn cos_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = COS_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn cos__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("cos_", self_);
-    native::pointwise::unary::cos_meta(&mut iter, self_)?;
-    native::pointwise::unary::cos(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn cos__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("cos_", self_);
-    native::pointwise::unary::cos_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn cos__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cos_", given, 1)?;
-    cos_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cos.out`.
-pub type CosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `cos.out`.
-pub static COS_OUT: Operator<CosOutFn> = Operator::new(
-    "cos.out",
-    "cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cos_out_cpu as CosOutFn),
-        Kernel::new(DispatchKey::Meta, cos_out_meta as CosOutFn),
-        observed!(COS_OUT: CosOutFn, [self_, out], self_, out),
-        boxing!(COS_OUT: CosOutFn, self_, out),
-    ],
-    cos_out_boxed,
-);
-
-/// The cosine of each element, in radians.
-///
-/// `cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn cos_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = COS_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn cos_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("cos.out", out);
-    native::pointwise::unary::cos_meta(&mut iter, self_)?;
-    native::pointwise::unary::cos(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn cos_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("cos.out", out);
-    native::pointwise::unary::cos_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn cos_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cos.out", given, 2)?;
-    cos_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tan`.
-pub type TanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `tan`.
-pub static TAN: Operator<TanFn> = Operator::new(
-    "tan",
-    "tan(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, tan_cpu as TanFn),
-        Kernel::new(DispatchKey::Meta, tan_meta as TanFn),
-        observed!(TAN: TanFn, [self_], self_),
-        boxing!(TAN: TanFn, self_),
-    ],
-    tan_boxed,
-);
-
-/// The tangent of each element, in radians.
-///
-/// `tan(Tensor self) -> Tensor`
-#[inline]
-pub fn tan(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = TAN.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn tan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("tan");
-    native::pointwise::unary::tan_meta(&mut iter, self_)?;
-    native::pointwise::unary::tan(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn tan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("tan");
-    native::pointwise::unary::tan_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn tan_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tan", given, 1)?;
-    tan(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tan_`.
-pub type TanInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `tan_`.
-pub static TAN_: Operator<TanInPlaceFn> = Operator::new(
-    "tan_",
-    "tan_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, tan__cpu as TanInPlaceFn),
-        Kernel::new(DispatchKey::Meta, tan__meta as TanInPlaceFn),
-        observed!(TAN_: TanInPlaceFn, [self_], self_),
-        boxing!(TAN_: TanInPlaceFn, self_),
-    ],
-    tan__boxed,
-);
-
-/// The tangent of each element, in radians.
-///
-/// `tan_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn tan_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = TAN_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn tan__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("tan_", self_);
-    native::pointwise::unary::tan_meta(&mut iter, self_)?;
-    native::pointwise::unary::tan(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn tan__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("tan_", self_);
-    native::pointwise::unary::tan_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn tan__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tan_", given, 1)?;
-    tan_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tan.out`.
-pub type TanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `tan.out`.
-pub static TAN_OUT: Operator<TanOutFn> = Operator::new(
-    "tan.out",
-    "tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, tan_out_cpu as TanOutFn),
-        Kernel::new(DispatchKey::Meta, tan_out_meta as TanOutFn),
-        observed!(TAN_OUT: TanOutFn, [self_, out], self_, out),
-        boxing!(TAN_OUT: TanOutFn, self_, out),
-    ],
-    tan_out_boxed,
-);
-
-/// The tangent of each element, in radians.
-///
-/// `tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn tan_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TAN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn tan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("tan.out", out);
-    native::pointwise::unary::tan_meta(&mut iter, self_)?;
-    native::pointwise::unary::tan(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn tan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("tan.out", out);
-    native::pointwise::unary::tan_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn tan_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tan.out", given, 2)?;
-    tan_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `asin`.
-pub type AsinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `asin`.
-pub static ASIN: Operator<AsinFn> = Operator::new(
-    "asin",
-    "asin(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, asin_cpu as AsinFn),
-        Kernel::new(DispatchKey::Meta, asin_meta as AsinFn),
-        observed!(ASIN: AsinFn, [self_], self_),
-        boxing!(ASIN: AsinFn, self_),
-    ],
-    asin_boxed,
-);
-
-/// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
-///
-/// `asin(Tensor self) -> Tensor`
-#[inline]
-pub fn asin(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ASIN.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn asin_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("asin");
-    native::pointwise::unary::asin_meta(&mut iter, self_)?;
-    native::pointwise::unary::asin(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn asin_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("asin");
-    native::pointwise::unary::asin_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn asin_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("asin", given, 1)?;
-    asin(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `asin_`.
-pub type AsinInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `asin_`.
-pub static ASIN_: Operator<AsinInPlaceFn> = Operator::new(
-    "asin_",
-    "asin_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, asin__cpu as AsinInPlaceFn),
-        Kernel::new(DispatchKey::Meta, asin__meta as AsinInPlaceFn),
-        observed!(ASIN_: AsinInPlaceFn, [self_], self_),
-        boxing!(ASIN_: AsinInPlaceFn, self_),
-    ],
-    asin__boxed,
-);
-
-/// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
-///
-/// `asin_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn asin_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ASIN_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn asin__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("asin_", self_);
-    native::pointwise::unary::asin_meta(&mut iter, self_)?;
-    native::pointwise::unary::asin(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn asin__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("asin_", self_);
-    native::pointwise::unary::asin_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn asin__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("asin_", given, 1)?;
-    asin_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `asin.out`.
-pub type AsinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `asin.out`.
-pub static ASIN_OUT: Operator<AsinOutFn> = Operator::new(
-    "asin.out",
-    "asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, asin_out_cpu as AsinOutFn),
-        Kernel::new(DispatchKey::Meta, asin_out_meta as AsinOutFn),
-        observed!(ASIN_OUT: AsinOutFn, [self_, out], self_, out),
-        boxing!(ASIN_OUT: AsinOutFn, self_, out),
-    ],
-    asin_out_boxed,
-);
-
-/// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
-///
-/// `asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn asin_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ASIN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn asin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("asin.out", out);
-    native::pointwise::unary::asin_meta(&mut iter, self_)?;
-    native::pointwise::unary::asin(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn asin_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("asin.out", out);
-    native::pointwise::unary::asin_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn asin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("asin.out", given, 2)?;
-    asin_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `acos`.
-pub type AcosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `acos`.
-pub static ACOS: Operator<AcosFn> = Operator::new(
-    "acos",
-    "acos(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, acos_cpu as AcosFn),
-        Kernel::new(DispatchKey::Meta, acos_meta as AcosFn),
-        observed!(ACOS: AcosFn, [self_], self_),
-        boxing!(ACOS: AcosFn, self_),
-    ],
-    acos_boxed,
-);
-
-/// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
-///
-/// `acos(Tensor self) -> Tensor`
-#[inline]
-pub fn acos(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ACOS.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn acos_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("acos");
-    native::pointwise::unary::acos_meta(&mut iter, self_)?;
-    native::pointwise::unary::acos(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn acos_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("acos");
-    native::pointwise::unary::acos_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn acos_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("acos", given, 1)?;
-    acos(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `acos_`.
-pub type AcosInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `acos_`.
-pub static ACOS_: Operator<AcosInPlaceFn> = Operator::new(
-    "acos_",
-    "acos_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, acos__cpu as AcosInPlaceFn),
-        Kernel::new(DispatchKey::Meta, acos__meta as AcosInPlaceFn),
-        observed!(ACOS_: AcosInPlaceFn, [self_], self_),
-        boxing!(ACOS_: AcosInPlaceFn, self_),
-    ],
-    acos__boxed,
-);
-
-/// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
-///
-/// `acos_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn acos_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ACOS_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn acos__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("acos_", self_);
-    native::pointwise::unary::acos_meta(&mut iter, self_)?;
-    native::pointwise::unary::acos(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn acos__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("acos_", self_);
-    native::pointwise::unary::acos_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn acos__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("acos_", given, 1)?;
-    acos_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `acos.out`.
-pub type AcosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `acos.out`.
-pub static ACOS_OUT: Operator<AcosOutFn> = Operator::new(
-    "acos.out",
-    "acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, acos_out_cpu as AcosOutFn),
-        Kernel::new(DispatchKey::Meta, acos_out_meta as AcosOutFn),
-        observed!(ACOS_OUT: AcosOutFn, [self_, out], self_, out),
-        boxing!(ACOS_OUT: AcosOutFn, self_, out),
-    ],
-    acos_out_boxed,
-);
-
-/// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
-///
-/// `acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn acos_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ACOS_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn acos_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("acos.out", out);
-    native::pointwise::unary::acos_meta(&mut iter, self_)?;
-    native::pointwise::unary::acos(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn acos_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("acos.out", out);
-    native::pointwise::unary::acos_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn acos_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("acos.out", given, 2)?;
-    acos_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atan`.
-pub type AtanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `atan`.
-pub static ATAN: Operator<AtanFn> = Operator::new(
-    "atan",
-    "atan(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, atan_cpu as AtanFn),
-        Kernel::new(DispatchKey::Meta, atan_meta as AtanFn),
-        observed!(ATAN: AtanFn, [self_], self_),
-        boxing!(ATAN: AtanFn, self_),
-    ],
-    atan_boxed,
-);
-
-/// The angle from -pi/2 to pi/2 whose tangent is each element.
-///
-/// `atan(Tensor self) -> Tensor`
-#[inline]
-pub fn atan(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ATAN.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn atan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("atan");
-    native::pointwise::unary::atan_meta(&mut iter, self_)?;
-    native::pointwise::unary::atan(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn atan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("atan");
-    native::pointwise::unary::atan_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn atan_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atan", given, 1)?;
-    atan(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atan_`.
-pub type AtanInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `atan_`.
-pub static ATAN_: Operator<AtanInPlaceFn> = Operator::new(
-    "atan_",
-    "atan_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, atan__cpu as AtanInPlaceFn),
-        Kernel::new(DispatchKey::Meta, atan__meta as AtanInPlaceFn),
-        observed!(ATAN_: AtanInPlaceFn, [self_], self_),
-        boxing!(ATAN_: AtanInPlaceFn, self_),
-    ],
-    atan__boxed,
-);
-
-/// The angle from -pi/2 to pi/2 whose tangent is each element.
-///
-/// `atan_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn atan_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ATAN_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn atan__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("atan_", self_);
-    native::pointwise::unary::atan_meta(&mut iter, self_)?;
-    native::pointwise::unary::atan(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn atan__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("atan_", self_);
-    native::pointwise::unary::atan_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn atan__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atan_", given, 1)?;
-    atan_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atan.out`.
-pub type AtanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `atan.out`.
-pub static ATAN_OUT: Operator<AtanOutFn> = Operator::new(
-    "atan.out",
-    "atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, atan_out_cpu as AtanOutFn),
-        Kernel::new(DispatchKey::Meta, atan_out_meta as AtanOutFn),
-        observed!(ATAN_OUT: AtanOutFn, [self_, out], self_, out),
-        boxing!(ATAN_OUT: AtanOutFn, self_, out),
-    ],
-    atan_out_boxed,
-);
-
-/// The angle from -pi/2 to pi/2 whose tangent is each element.
-///
-/// `atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn atan_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ATAN_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn atan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("atan.out", out);
-    native::pointwise::unary::atan_meta(&mut iter, self_)?;
-    native::pointwise::unary::atan(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn atan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("atan.out", out);
-    native::pointwise::unary::atan_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn atan_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atan.out", given, 2)?;
-    atan_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sinh`.
-pub type SinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `sinh`.
-pub static SINH: Operator<SinhFn> = Operator::new(
-    "sinh",
-    "sinh(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sinh_cpu as SinhFn),
-        Kernel::new(DispatchKey::Meta, sinh_meta as SinhFn),
-        observed!(SINH: SinhFn, [self_], self_),
-        boxing!(SINH: SinhFn, self_),
-    ],
-    sinh_boxed,
-);
-
-/// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
-///
-/// `sinh(Tensor self) -> Tensor`
-#[inline]
-pub fn sinh(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SINH.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sinh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sinh");
-    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
-    native::pointwise::unary::sinh(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sinh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sinh");
-    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sinh_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sinh", given, 1)?;
-    sinh(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sinh_`.
-pub type SinhInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `sinh_`.
-pub static SINH_: Operator<SinhInPlaceFn> = Operator::new(
-    "sinh_",
-    "sinh_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sinh__cpu as SinhInPlaceFn),
-        Kernel::new(DispatchKey::Meta, sinh__meta as SinhInPlaceFn),
-        observed!(SINH_: SinhInPlaceFn, [self_], self_),
-        boxing!(SINH_: SinhInPlaceFn, self_),
-    ],
-    sinh__boxed,
-);
-
-/// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
-///
-/// `sinh_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn sinh_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SINH_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sinh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sinh_", self_);
-    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
-    native::pointwise::unary::sinh(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sinh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sinh_", self_);
-    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sinh__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sinh_", given, 1)?;
-    sinh_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sinh.out`.
-pub type SinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `sinh.out`.
-pub static SINH_OUT: Operator<SinhOutFn> = Operator::new(
-    "sinh.out",
-    "sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sinh_out_cpu as SinhOutFn),
-        Kernel::new(DispatchKey::Meta, sinh_out_meta as SinhOutFn),
-        observed!(SINH_OUT: SinhOutFn, [self_, out], self_, out),
-        boxing!(SINH_OUT: SinhOutFn, self_, out),
-    ],
-    sinh_out_boxed,
-);
-
-/// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
-///
-/// `sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sinh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SINH_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn sinh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sinh.out", out);
-    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
-    native::pointwise::unary::sinh(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sinh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sinh.out", out);
-    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sinh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sinh.out", given, 2)?;
-    sinh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cosh`.
-pub type CoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `cosh`.
-pub static COSH: Operator<CoshFn> = Operator::new(
-    "cosh",
-    "cosh(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, cosh_cpu as CoshFn),
-        Kernel::new(DispatchKey::Meta, cosh_meta as CoshFn),
-        observed!(COSH: CoshFn, [self_], self_),
-        boxing!(COSH: CoshFn, self_),
-    ],
-    cosh_boxed,
-);
-
-/// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
-///
-/// `cosh(Tensor self) -> Tensor`
-#[inline]
-pub fn cosh(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = COSH.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn cosh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("cosh");
-    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
-    native::pointwise::unary::cosh(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn cosh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("cosh");
-    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn cosh_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cosh", given, 1)?;
-    cosh(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cosh_`.
-pub type CoshInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `cosh_`.
-pub static COSH_: Operator<CoshInPlaceFn> = Operator::new(
-    "cosh_",
-    "cosh_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cosh__cpu as CoshInPlaceFn),
-        Kernel::new(DispatchKey::Meta, cosh__meta as CoshInPlaceFn),
-        observed!(COSH_: CoshInPlaceFn, [self_], self_),
-        boxing!(COSH_: CoshInPlaceFn, self_),
-    ],
-    cosh__boxed,
-);
-
-/// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
-///
-/// `cosh_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn cosh_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = COSH_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn cosh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("cosh_", self_);
-    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
-    native::pointwise::unary::cosh(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn cosh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("cosh_", self_);
-    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn cosh__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cosh_", given, 1)?;
-    cosh_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cosh.out`.
-pub type CoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `cosh.out`.
-pub static COSH_OUT: Operator<CoshOutFn> = Operator::new(
-    "cosh.out",
-    "cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cosh_out_cpu as CoshOutFn),
-        Kernel::new(DispatchKey::Meta, cosh_out_meta as CoshOutFn),
-        observed!(COSH_OUT: CoshOutFn, [self_, out], self_, out),
-        boxing!(COSH_OUT: CoshOutFn, self_, out),
-    ],
-    cosh_out_boxed,
-);
-
-/// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
-///
-/// `cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn cosh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = COSH_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn cosh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("cosh.out", out);
-    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
-    native::pointwise::unary::cosh(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn cosh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("cosh.out", out);
-    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn cosh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cosh.out", given, 2)?;
-    cosh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tanh`.
-pub type TanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `tanh`.
-pub static TANH: Operator<TanhFn> = Operator::new(
-    "tanh",
-    "tanh(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, tanh_cpu as TanhFn),
-        Kernel::new(DispatchKey::Meta, tanh_meta as TanhFn),
-        observed!(TANH: TanhFn, [self_], self_),
-        boxing!(TANH: TanhFn, self_),
-    ],
-    tanh_boxed,
-);
-
-/// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
-///
-/// `tanh(Tensor self) -> Tensor`
-#[inline]
-pub fn tanh(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = TANH.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn tanh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("tanh");
-    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
-    native::pointwise::unary::tanh(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn tanh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("tanh");
-    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn tanh_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tanh", given, 1)?;
-    tanh(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tanh_`.
-pub type TanhInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `tanh_`.
-pub static TANH_: Operator<TanhInPlaceFn> = Operator::new(
-    "tanh_",
-    "tanh_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, tanh__cpu as TanhInPlaceFn),
-        Kernel::new(DispatchKey::Meta, tanh__meta as TanhInPlaceFn),
-        observed!(TANH_: TanhInPlaceFn, [self_], self_),
-        boxing!(TANH_: TanhInPlaceFn, self_),
-    ],
-    tanh__boxed,
-);
-
-/// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
-///
-/// `tanh_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn tanh_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = TANH_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn tanh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("tanh_", self_);
-    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
-    native::pointwise::unary::tanh(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn tanh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("tanh_", self_);
-    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn tanh__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tanh_", given, 1)?;
-    tanh_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `tanh.out`.
-pub type TanhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `tanh.out`.
-pub static TANH_OUT: Operator<TanhOutFn> = Operator::new(
-    "tanh.out",
-    "tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, tanh_out_cpu as TanhOutFn),
-        Kernel::new(DispatchKey::Meta, tanh_out_meta as TanhOutFn),
-        observed!(TANH_OUT: TanhOutFn, [self_, out], self_, out),
-        boxing!(TANH_OUT: TanhOutFn, self_, out),
-    ],
-    tanh_out_boxed,
-);
-
-/// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
-///
-/// `tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn tanh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TANH_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn tanh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("tanh.out", out);
-    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
-    native::pointwise::unary::tanh(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn tanh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("tanh.out", out);
-    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn tanh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tanh.out", given, 2)?;
-    tanh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sigmoid`.
-pub type SigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `sigmoid`.
-pub static SIGMOID: Operator<SigmoidFn> = Operator::new(
-    "sigmoid",
-    "sigmoid(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sigmoid_cpu as SigmoidFn),
-        Kernel::new(DispatchKey::Meta, sigmoid_meta as SigmoidFn),
-        observed!(SIGMOID: SigmoidFn, [self_], self_),
-        boxing!(SIGMOID: SigmoidFn, self_),
-    ],
-    sigmoid_boxed,
-);
-
-/// `1 / (1 + exp(-self))`.
-///
-/// `sigmoid(Tensor self) -> Tensor`
-#[inline]
-pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SIGMOID.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sigmoid_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sigmoid");
-    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
-    native::pointwise::unary::sigmoid(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sigmoid_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sigmoid");
-    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn sigmoid_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sigmoid", given, 1)?;
-    sigmoid(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sigmoid_`.
-pub type SigmoidInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `sigmoid_`.
-pub static SIGMOID_: Operator<SigmoidInPlaceFn> = Operator::new(
-    "sigmoid_",
-    "sigmoid_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sigmoid__cpu as SigmoidInPlaceFn),
-        Kernel::new(DispatchKey::Meta, sigmoid__meta as SigmoidInPlaceFn),
-        observed!(SIGMOID_: SigmoidInPlaceFn, [self_], self_),
-        boxing!(SIGMOID_: SigmoidInPlaceFn, self_),
-    ],
-    sigmoid__boxed,
-);
-
-/// `1 / (1 + exp(-self))`.
-///
-/// `sigmoid_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn sigmoid_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SIGMOID_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn sigmoid__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sigmoid_", self_);
-    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
-    native::pointwise::unary::sigmoid(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sigmoid__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sigmoid_", self_);
-    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn sigmoid__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sigmoid_", given, 1)?;
-    sigmoid_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sigmoid.out`.
-pub type SigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `sigmoid.out`.
-pub static SIGMOID_OUT: Operator<SigmoidOutFn> = Operator::new(
-    "sigmoid.out",
-    "sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sigmoid_out_cpu as SigmoidOutFn),
-        Kernel::new(DispatchKey::Meta, sigmoid_out_meta as SigmoidOutFn),
-        observed!(SIGMOID_OUT: SigmoidOutFn, [self_, out], self_, out),
-        boxing!(SIGMOID_OUT: SigmoidOutFn, self_, out),
-    ],
-    sigmoid_out_boxed,
-);
-
-/// `1 / (1 + exp(-self))`.
-///
-/// `sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sigmoid_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SIGMOID_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn sigmoid_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sigmoid.out", out);
-    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
-    native::pointwise::unary::sigmoid(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sigmoid_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("sigmoid.out", out);
-    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn sigmoid_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sigmoid.out", given, 2)?;
-    sigmoid_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `erf`.
-pub type ErfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `erf`.
-pub static ERF: Operator<ErfFn> = Operator::new(
-    "erf",
-    "erf(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, erf_cpu as ErfFn),
-        Kernel::new(DispatchKey::Meta, erf_meta as ErfFn),
-        observed!(ERF: ErfFn, [self_], self_),
-        boxing!(ERF: ErfFn, self_),
-    ],
-    erf_boxed,
-);
-
-/// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
-///
-/// `erf(Tensor self) -> Tensor`
-#[inline]
-pub fn erf(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ERF.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn erf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("erf");
-    native::pointwise::unary::erf_meta(&mut iter, self_)?;
-    native::pointwise::unary::erf(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn erf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("erf");
-    native::pointwise::unary::erf_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn erf_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("erf", given, 1)?;
-    erf(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `erf_`.
-pub type ErfInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `erf_`.
-pub static ERF_: Operator<ErfInPlaceFn> = Operator::new(
-    "erf_",
-    "erf_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, erf__cpu as ErfInPlaceFn),
-        Kernel::new(DispatchKey::Meta, erf__meta as ErfInPlaceFn),
-        observed!(ERF_: ErfInPlaceFn, [self_], self_),
-        boxing!(ERF_: ErfInPlaceFn, self_),
-    ],
-    erf__boxed,
-);
-
-/// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
-///
-/// `erf_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn erf_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ERF_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn erf__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("erf_", self_);
-    native::pointwise::unary::erf_meta(&mut iter, self_)?;
-    native::pointwise::unary::erf(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn erf__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("erf_", self_);
-    native::pointwise::unary::erf_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn erf__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("erf_", given, 1)?;
-    erf_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `erf.out`.
-pub type ErfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `erf.out`.
-pub static ERF_OUT: Operator<ErfOutFn> = Operator::new(
-    "erf.out",
-    "erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, erf_out_cpu as ErfOutFn),
-        Kernel::new(DispatchKey::Meta, erf_out_meta as ErfOutFn),
-        observed!(ERF_OUT: ErfOutFn, [self_, out], self_, out),
-        boxing!(ERF_OUT: ErfOutFn, self_, out),
-    ],
-    erf_out_boxed,
-);
-
-/// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
-///
-/// `erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn erf_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ERF_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn erf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("erf.out", out);
-    native::pointwise::unary::erf_meta(&mut iter, self_)?;
-    native::pointwise::unary::erf(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn erf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("erf.out", out);
-    native::pointwise::unary::erf_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn erf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("erf.out", given, 2)?;
-    erf_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `erfc`.
-pub type ErfcFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `erfc`.
-pub static ERFC: Operator<ErfcFn> = Operator::new(
-    "erfc",
-    "erfc(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, erfc_cpu as ErfcFn),
-        Kernel::new(DispatchKey::Meta, erfc_meta as ErfcFn),
-        observed!(ERFC: ErfcFn, [self_], self_),
-        boxing!(ERFC: ErfcFn, self_),
-    ],
-    erfc_boxed,
-);
-
-/// `1 - erf(self)`, without cancellation.
-///
-/// `erfc(Tensor self) -> Tensor`
-#[inline]
-pub fn erfc(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ERFC.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn erfc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("erfc");
-    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
-    native::pointwise::unary::erfc(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn erfc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("erfc");
-    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn erfc_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("erfc", given, 1)?;
-    erfc(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `erfc_`.
-pub type ErfcInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `erfc_`.
-pub static ERFC_: Operator<ErfcInPlaceFn> = Operator::new(
-    "erfc_",
-    "erfc_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, erfc__cpu as ErfcInPlaceFn),
-        Kernel::new(DispatchKey::Meta, erfc__meta as ErfcInPlaceFn),
-        observed!(ERFC_: ErfcInPlaceFn, [self_], self_),
-        boxing!(ERFC_: ErfcInPlaceFn, self_),
-    ],
-    erfc__boxed,
-);
-
-/// `1 - erf(self)`, without cancellation.
-///
-/// `erfc_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn erfc_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ERFC_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn erfc__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("erfc_", self_);
-    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
-    native::pointwise::unary::erfc(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn erfc__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("erfc_", self_);
-    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn erfc__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("erfc_", given, 1)?;
-    erfc_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `erfc.out`.
-pub type ErfcOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `erfc.out`.
-pub static ERFC_OUT: Operator<ErfcOutFn> = Operator::new(
-    "erfc.out",
-    "erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, erfc_out_cpu as ErfcOutFn),
-        Kernel::new(DispatchKey::Meta, erfc_out_meta as ErfcOutFn),
-        observed!(ERFC_OUT: ErfcOutFn, [self_, out], self_, out),
-        boxing!(ERFC_OUT: ErfcOutFn, self_, out),
-    ],
-    erfc_out_boxed,
-);
-
-/// `1 - erf(self)`, without cancellation.
-///
-/// `erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn erfc_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ERFC_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn erfc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("erfc.out", out);
-    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
-    native::pointwise::unary::erfc(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn erfc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("erfc.out", out);
-    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn erfc_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("erfc.out", given, 2)?;
-    erfc_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `floor`.
-pub type FloorFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `floor`.
-pub static FLOOR: Operator<FloorFn> = Operator::new(
-    "floor",
-    "floor(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, floor_cpu as FloorFn),
-        Kernel::new(DispatchKey::Meta, floor_meta as FloorFn),
-        observed!(FLOOR: FloorFn, [self_], self_),
-        boxing!(FLOOR: FloorFn, self_),
-    ],
-    floor_boxed,
-);
-
-/// The largest integer less than or equal to each element.
-///
-/// `floor(Tensor self) -> Tensor`
-#[inline]
-pub fn floor(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FLOOR.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn floor_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("floor");
-    native::pointwise::unary::floor_meta(&mut iter, self_)?;
-    native::pointwise::unary::floor(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn floor_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("floor");
-    native::pointwise::unary::floor_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn floor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("floor", given, 1)?;
-    floor(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `floor_`.
-pub type FloorInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `floor_`.
-pub static FLOOR_: Operator<FloorInPlaceFn> = Operator::new(
-    "floor_",
-    "floor_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, floor__cpu as FloorInPlaceFn),
-        Kernel::new(DispatchKey::Meta, floor__meta as FloorInPlaceFn),
-        observed!(FLOOR_: FloorInPlaceFn, [self_], self_),
-        boxing!(FLOOR_: FloorInPlaceFn, self_),
-    ],
-    floor__boxed,
-);
-
-/// The largest integer less than or equal to each element.
-///
-/// `floor_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn floor_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = FLOOR_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn floor__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("floor_", self_);
-    native::pointwise::unary::floor_meta(&mut iter, self_)?;
-    native::pointwise::unary::floor(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn floor__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("floor_", self_);
-    native::pointwise::unary::floor_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn floor__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("floor_", given, 1)?;
-    floor_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `floor.out`.
-pub type FloorOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `floor.out`.
-pub static FLOOR_OUT: Operator<FloorOutFn> = Operator::new(
-    "floor.out",
-    "floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, floor_out_cpu as FloorOutFn),
-        Kernel::new(DispatchKey::Meta, floor_out_meta as FloorOutFn),
-        observed!(FLOOR_OUT: FloorOutFn, [self_, out], self_, out),
-        boxing!(FLOOR_OUT: FloorOutFn, self_, out),
-    ],
-    floor_out_boxed,
-);
-
-/// The largest integer less than or equal to each element.
-///
-/// `floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn floor_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FLOOR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn floor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("floor.out", out);
-    native::pointwise::unary::floor_meta(&mut iter, self_)?;
-    native::pointwise::unary::floor(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn floor_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("floor.out", out);
-    native::pointwise::unary::floor_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn floor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("floor.out", given, 2)?;
-    floor_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ceil`.
-pub type CeilFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `ceil`.
-pub static CEIL: Operator<CeilFn> = Operator::new(
-    "ceil",
-    "ceil(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, ceil_cpu as CeilFn),
-        Kernel::new(DispatchKey::Meta, ceil_meta as CeilFn),
-        observed!(CEIL: CeilFn, [self_], self_),
-        boxing!(CEIL: CeilFn, self_),
-    ],
-    ceil_boxed,
-);
-
-/// The smallest integer greater than or equal to each element.
-///
-/// `ceil(Tensor self) -> Tensor`
-#[inline]
-pub fn ceil(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = CEIL.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn ceil_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ceil");
-    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
-    native::pointwise::unary::ceil(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn ceil_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("ceil");
-    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn ceil_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ceil", given, 1)?;
-    ceil(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ceil_`.
-pub type CeilInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `ceil_`.
-pub static CEIL_: Operator<CeilInPlaceFn> = Operator::new(
-    "ceil_",
-    "ceil_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ceil__cpu as CeilInPlaceFn),
-        Kernel::new(DispatchKey::Meta, ceil__meta as CeilInPlaceFn),
-        observed!(CEIL_: CeilInPlaceFn, [self_], self_),
-        boxing!(CEIL_: CeilInPlaceFn, self_),
-    ],
-    ceil__boxed,
-);
-
-/// The smallest integer greater than or equal to each element.
-///
-/// `ceil_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn ceil_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = CEIL_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn ceil__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ceil_", self_);
-    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
-    native::pointwise::unary::ceil(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn ceil__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("ceil_", self_);
-    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn ceil__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ceil_", given, 1)?;
-    ceil_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `ceil.out`.
-pub type CeilOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `ceil.out`.
-pub static CEIL_OUT: Operator<CeilOutFn> = Operator::new(
-    "ceil.out",
-    "ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, ceil_out_cpu as CeilOutFn),
-        Kernel::new(DispatchKey::Meta, ceil_out_meta as CeilOutFn),
-        observed!(CEIL_OUT: CeilOutFn, [self_, out], self_, out),
-        boxing!(CEIL_OUT: CeilOutFn, self_, out),
-    ],
-    ceil_out_boxed,
-);
-
-/// The smallest integer greater than or equal to each element.
-///
-/// `ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn ceil_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CEIL_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn ceil_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ceil.out", out);
-    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
-    native::pointwise::unary::ceil(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn ceil_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("ceil.out", out);
-    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn ceil_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ceil.out", given, 2)?;
-    ceil_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `round`.
-pub type RoundFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `round`.
-pub static ROUND: Operator<RoundFn> = Operator::new(
-    "round",
-    "round(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, round_cpu as RoundFn),
-        Kernel::new(DispatchKey::Meta, round_meta as RoundFn),
-        observed!(ROUND: RoundFn, [self_], self_),
-        boxing!(ROUND: RoundFn, self_),
-    ],
-    round_boxed,
-);
-
-/// Each element rounded to the nearest integer, halves to even.
-///
-/// `round(Tensor self) -> Tensor`
-#[inline]
-pub fn round(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ROUND.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn round_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("round");
-    native::pointwise::unary::round_meta(&mut iter, self_)?;
-    native::pointwise::unary::round(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn round_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("round");
-    native::pointwise::unary::round_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn round_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("round", given, 1)?;
-    round(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `round_`.
-pub type RoundInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `round_`.
-pub static ROUND_: Operator<RoundInPlaceFn> = Operator::new(
-    "round_",
-    "round_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, round__cpu as RoundInPlaceFn),
-        Kernel::new(DispatchKey::Meta, round__meta as RoundInPlaceFn),
-        observed!(ROUND_: RoundInPlaceFn, [self_], self_),
-        boxing!(ROUND_: RoundInPlaceFn, self_),
-    ],
-    round__boxed,
-);
-
-/// Each element rounded to the nearest integer, halves to even.
-///
-/// `round_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn round_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ROUND_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn round__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("round_", self_);
-    native::pointwise::unary::round_meta(&mut iter, self_)?;
-    native::pointwise::unary::round(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn round__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("round_", self_);
-    native::pointwise::unary::round_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn round__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("round_", given, 1)?;
-    round_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `round.out`.
-pub type RoundOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `round.out`.
-pub static ROUND_OUT: Operator<RoundOutFn> = Operator::new(
-    "round.out",
-    "round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, round_out_cpu as RoundOutFn),
-        Kernel::new(DispatchKey::Meta, round_out_meta as RoundOutFn),
-        observed!(ROUND_OUT: RoundOutFn, [self_, out], self_, out),
-        boxing!(ROUND_OUT: RoundOutFn, self_, out),
-    ],
-    round_out_boxed,
-);
-
-/// Each element rounded to the nearest integer, halves to even.
-///
-/// `round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn round_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ROUND_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn round_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("round.out", out);
-    native::pointwise::unary::round_meta(&mut iter, self_)?;
-    native::pointwise::unary::round(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn round_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("round.out", out);
-    native::pointwise::unary::round_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn round_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("round.out", given, 2)?;
-    round_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `round.decimals`.
-pub type RoundDecimalsFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `round.decimals`.
-pub static ROUND_DECIMALS: Operator<RoundDecimalsFn> = Operator::new(
-    "round.decimals",
-    "round.decimals(Tensor self, *, int decimals) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, round_decimals_cpu as RoundDecimalsFn),
-        Kernel::new(DispatchKey::Meta, round_decimals_meta as RoundDecimalsFn),
-        observed!(ROUND_DECIMALS: RoundDecimalsFn, [self_], self_, decimals),
-        boxing!(ROUND_DECIMALS: RoundDecimalsFn, self_, decimals),
-    ],
-    round_decimals_boxed,
-);
-
-/// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
-///
-/// `round.decimals(Tensor self, *, int decimals) -> Tensor`
-#[inline]
-pub fn round_decimals(self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    let (keys, kernel) = ROUND_DECIMALS.select(self_.key_set())?;
-    kernel(keys, self_, decimals)
-}
-
-fn round_decimals_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("round.decimals");
-    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    native::pointwise::unary::round_decimals(&mut iter, self_, decimals)?;
-    iter.take_result()
-}
-
-fn round_decimals_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("round.decimals");
-    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    iter.take_result()
-}
-
-fn round_decimals_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("round.decimals", given, 2)?;
-    round_decimals(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `round_.decimals`.
-pub type RoundInPlaceDecimalsFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
-
-/// The operator `round_.decimals`.
-pub static ROUND__DECIMALS: Operator<RoundInPlaceDecimalsFn> = Operator::new(
-    "round_.decimals",
-    "round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, round__decimals_cpu as RoundInPlaceDecimalsFn),
-        Kernel::new(DispatchKey::Meta, round__decimals_meta as RoundInPlaceDecimalsFn),
-        observed!(ROUND__DECIMALS: RoundInPlaceDecimalsFn, [self_], self_, decimals),
-        boxing!(ROUND__DECIMALS: RoundInPlaceDecimalsFn, self_, decimals),
-    ],
-    round__decimals_boxed,
-);
-
-/// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
-///
-/// `round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)`
-#[inline]
-pub fn round__decimals(self_: &Tensor, decimals: i64) -> Result<()> {
-    let (keys, kernel) = ROUND__DECIMALS.select(self_.key_set())?;
-    kernel(keys, self_, decimals)
-}
-
-fn round__decimals_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
-    let mut iter = TensorIterator::in_place("round_.decimals", self_);
-    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    native::pointwise::unary::round_decimals(&mut iter, self_, decimals)?;
-    iter.finish()
-}
-
-fn round__decimals_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
-    let mut iter = TensorIterator::in_place("round_.decimals", self_);
-    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    iter.finish()
-}
-
-fn round__decimals_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("round_.decimals", given, 2)?;
-    round__decimals(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `round.decimals_out`.
-pub type RoundDecimalsOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `round.decimals_out`.
-pub static ROUND_DECIMALS_OUT: Operator<RoundDecimalsOutFn> = Operator::new(
-    "round.decimals_out",
-    "round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, round_decimals_out_cpu as RoundDecimalsOutFn),
-        Kernel::new(DispatchKey::Meta, round_decimals_out_meta as RoundDecimalsOutFn),
-        observed!(ROUND_DECIMALS_OUT: RoundDecimalsOutFn, [self_, out], self_, decimals, out),
-        boxing!(ROUND_DECIMALS_OUT: RoundDecimalsOutFn, self_, decimals, out),
-    ],
-    round_decimals_out_boxed,
-);
-
-/// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
-///
-/// `round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn round_decimals_out(self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ROUND_DECIMALS_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, decimals, out)
-}
-
-fn round_decimals_out_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("round.decimals_out", out);
-    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    native::pointwise::unary::round_decimals(&mut iter, self_, decimals)?;
-    iter.finish_out()
-}
-
-fn round_decimals_out_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("round.decimals_out", out);
-    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    iter.finish_out()
-}
-
-fn round_decimals_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("round.decimals_out", given, 3)?;
-    round_decimals_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `trunc`.
-pub type TruncFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `trunc`.
-pub static TRUNC: Operator<TruncFn> = Operator::new(
-    "trunc",
-    "trunc(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, trunc_cpu as TruncFn),
-        Kernel::new(DispatchKey::Meta, trunc_meta as TruncFn),
-        observed!(TRUNC: TruncFn, [self_], self_),
-        boxing!(TRUNC: TruncFn, self_),
-    ],
-    trunc_boxed,
-);
-
-/// Each element rounded towards 0.
-///
-/// `trunc(Tensor self) -> Tensor`
-#[inline]
-pub fn trunc(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = TRUNC.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn trunc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("trunc");
-    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
-    native::pointwise::unary::trunc(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn trunc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("trunc");
-    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn trunc_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("trunc", given, 1)?;
-    trunc(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `trunc_`.
-pub type TruncInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `trunc_`.
-pub static TRUNC_: Operator<TruncInPlaceFn> = Operator::new(
-    "trunc_",
-    "trunc_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, trunc__cpu as TruncInPlaceFn),
-        Kernel::new(DispatchKey::Meta, trunc__meta as TruncInPlaceFn),
-        observed!(TRUNC_: TruncInPlaceFn, [self_], self_),
-        boxing!(TRUNC_: TruncInPlaceFn, self_),
-    ],
-    trunc__boxed,
-);
-
-/// Each element rounded towards 0.
-///
-/// `trunc_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn trunc_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRUNC_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn trunc__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("trunc_", self_);
-    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
-    native::pointwise::unary::trunc(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn trunc__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("trunc_", self_);
-    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn trunc__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("trunc_", given, 1)?;
-    trunc_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `trunc.out`.
-pub type TruncOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `trunc.out`.
-pub static TRUNC_OUT: Operator<TruncOutFn> = Operator::new(
-    "trunc.out",
-    "trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, trunc_out_cpu as TruncOutFn),
-        Kernel::new(DispatchKey::Meta, trunc_out_meta as TruncOutFn),
-        observed!(TRUNC_OUT: TruncOutFn, [self_, out], self_, out),
-        boxing!(TRUNC_OUT: TruncOutFn, self_, out),
-    ],
-    trunc_out_boxed,
-);
-
-/// Each element rounded towards 0.
-///
-/// `trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn trunc_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRUNC_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn trunc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("trunc.out", out);
-    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
-    native::pointwise::unary::trunc(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn trunc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("trunc.out", out);
-    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn trunc_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("trunc.out", given, 2)?;
-    trunc_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `frac`.
-pub type FracFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `frac`.
-pub static FRAC: Operator<FracFn> = Operator::new(
-    "frac",
-    "frac(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, frac_cpu as FracFn),
-        Kernel::new(DispatchKey::Meta, frac_meta as FracFn),
-        observed!(FRAC: FracFn, [self_], self_),
-        boxing!(FRAC: FracFn, self_),
-    ],
-    frac_boxed,
-);
-
-/// `self - trunc(self)`, for floating point numbers.
-///
-/// `frac(Tensor self) -> Tensor`
-#[inline]
-pub fn frac(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = FRAC.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn frac_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("frac");
-    native::pointwise::unary::frac_meta(&mut iter, self_)?;
-    native::pointwise::unary::frac(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn frac_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("frac");
-    native::pointwise::unary::frac_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn frac_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("frac", given, 1)?;
-    frac(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `frac_`.
-pub type FracInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `frac_`.
-pub static FRAC_: Operator<FracInPlaceFn> = Operator::new(
-    "frac_",
-    "frac_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, frac__cpu as FracInPlaceFn),
-        Kernel::new(DispatchKey::Meta, frac__meta as FracInPlaceFn),
-        observed!(FRAC_: FracInPlaceFn, [self_], self_),
-        boxing!(FRAC_: FracInPlaceFn, self_),
-    ],
-    frac__boxed,
-);
-
-/// `self - trunc(self)`, for floating point numbers.
-///
-/// `frac_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn frac_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = FRAC_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn frac__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("frac_", self_);
-    native::pointwise::unary::frac_meta(&mut iter, self_)?;
-    native::pointwise::unary::frac(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn frac__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("frac_", self_);
-    native::pointwise::unary::frac_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn frac__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("frac_", given, 1)?;
-    frac_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `frac.out`.
-pub type FracOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `frac.out`.
-pub static FRAC_OUT: Operator<FracOutFn> = Operator::new(
-    "frac.out",
-    "frac.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, frac_out_cpu as FracOutFn),
-        Kernel::new(DispatchKey::Meta, frac_out_meta as FracOutFn),
-        observed!(FRAC_OUT: FracOutFn, [self_, out], self_, out),
-        boxing!(FRAC_OUT: FracOutFn, self_, out),
-    ],
-    frac_out_boxed,
-);
-
-/// `self - trunc(self)`, for floating point numbers.
-///
-/// `frac.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn frac_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FRAC_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn frac_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("frac.out", out);
-    native::pointwise::unary::frac_meta(&mut iter, self_)?;
-    native::pointwise::unary::frac(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn frac_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("frac.out", out);
-    native::pointwise::unary::frac_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn frac_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("frac.out", given, 2)?;
-    frac_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `deg2rad`.
-pub type Deg2radFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `deg2rad`.
-pub static DEG2RAD: Operator<Deg2radFn> = Operator::new(
-    "deg2rad",
-    "deg2rad(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, deg2rad_cpu as Deg2radFn),
-        Kernel::new(DispatchKey::Meta, deg2rad_meta as Deg2radFn),
-        observed!(DEG2RAD: Deg2radFn, [self_], self_),
-        boxing!(DEG2RAD: Deg2radFn, self_),
-    ],
-    deg2rad_boxed,
-);
-
-/// `self * pi / 180`, angles converted from degrees to radians.
-///
-/// `deg2rad(Tensor self) -> Tensor`
-#[inline]
-pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = DEG2RAD.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn deg2rad_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("deg2rad");
-    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
-    native::pointwise::unary::deg2rad(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn deg2rad_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("deg2rad");
-    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn deg2rad_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("deg2rad", given, 1)?;
-    deg2rad(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `deg2rad_`.
-pub type Deg2radInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `deg2rad_`.
-pub static DEG2RAD_: Operator<Deg2radInPlaceFn> = Operator::new(
-    "deg2rad_",
-    "deg2rad_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, deg2rad__cpu as Deg2radInPlaceFn),
-        Kernel::new(DispatchKey::Meta, deg2rad__meta as Deg2radInPlaceFn),
-        observed!(DEG2RAD_: Deg2radInPlaceFn, [self_], self_),
-        boxing!(DEG2RAD_: Deg2radInPlaceFn, self_),
-    ],
-    deg2rad__boxed,
-);
-
-/// `self * pi / 180`, angles converted from degrees to radians.
-///
-/// `deg2rad_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn deg2rad_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = DEG2RAD_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn deg2rad__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("deg2rad_", self_);
-    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
-    native::pointwise::unary::deg2rad(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn deg2rad__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("deg2rad_", self_);
-    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn deg2rad__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("deg2rad_", given, 1)?;
-    deg2rad_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `deg2rad.out`.
-pub type Deg2radOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `deg2rad.out`.
-pub static DEG2RAD_OUT: Operator<Deg2radOutFn> = Operator::new(
-    "deg2rad.out",
-    "deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, deg2rad_out_cpu as Deg2radOutFn),
-        Kernel::new(DispatchKey::Meta, deg2rad_out_meta as Deg2radOutFn),
-        observed!(DEG2RAD_OUT: Deg2radOutFn, [self_, out], self_, out),
-        boxing!(DEG2RAD_OUT: Deg2radOutFn, self_, out),
-    ],
-    deg2rad_out_boxed,
-);
-
-/// `self * pi / 180`, angles converted from degrees to radians.
-///
-/// `deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn deg2rad_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DEG2RAD_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn deg2rad_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("deg2rad.out", out);
-    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
-    native::pointwise::unary::deg2rad(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn deg2rad_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("deg2rad.out", out);
-    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn deg2rad_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("deg2rad.out", given, 2)?;
-    deg2rad_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `angle`.
-pub type AngleFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `angle`.
-pub static ANGLE: Operator<AngleFn> = Operator::new(
-    "angle",
-    "angle(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, angle_cpu as AngleFn),
-        Kernel::new(DispatchKey::Meta, angle_meta as AngleFn),
-        observed!(ANGLE: AngleFn, [self_], self_),
-        boxing!(ANGLE: AngleFn, self_),
-    ],
-    angle_boxed,
-);
-
-/// 0, or pi where `self` is negative; NaN is propagated.
-///
-/// `angle(Tensor self) -> Tensor`
-#[inline]
-pub fn angle(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ANGLE.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn angle_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("angle");
-    native::pointwise::unary::angle_meta(&mut iter, self_)?;
-    native::pointwise::unary::angle(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn angle_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("angle");
-    native::pointwise::unary::angle_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn angle_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("angle", given, 1)?;
-    angle(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `angle.out`.
-pub type AngleOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `angle.out`.
-pub static ANGLE_OUT: Operator<AngleOutFn> = Operator::new(
-    "angle.out",
-    "angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, angle_out_cpu as AngleOutFn),
-        Kernel::new(DispatchKey::Meta, angle_out_meta as AngleOutFn),
-        observed!(ANGLE_OUT: AngleOutFn, [self_, out], self_, out),
-        boxing!(ANGLE_OUT: AngleOutFn, self_, out),
-    ],
-    angle_out_boxed,
-);
-
-/// 0, or pi where `self` is negative; NaN is propagated.
-///
-/// `angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn angle_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ANGLE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn angle_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("angle.out", out);
-    native::pointwise::unary::angle_meta(&mut iter, self_)?;
-    native::pointwise::unary::angle(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn angle_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("angle.out", out);
-    native::pointwise::unary::angle_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn angle_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("angle.out", given, 2)?;
-    angle_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rad2deg`.
-pub type Rad2degFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `rad2deg`.
-pub static RAD2DEG: Operator<Rad2degFn> = Operator::new(
-    "rad2deg",
-    "rad2deg(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, rad2deg_cpu as Rad2degFn),
-        Kernel::new(DispatchKey::Meta, rad2deg_meta as Rad2degFn),
-        observed!(RAD2DEG: Rad2degFn, [self_], self_),
-        boxing!(RAD2DEG: Rad2degFn, self_),
-    ],
-    rad2deg_boxed,
-);
-
-/// `self * 180 / pi`, angles converted from radians to degrees.
-///
-/// `rad2deg(Tensor self) -> Tensor`
-#[inline]
-pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RAD2DEG.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn rad2deg_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("rad2deg");
-    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
-    native::pointwise::unary::rad2deg(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn rad2deg_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("rad2deg");
-    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn rad2deg_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rad2deg", given, 1)?;
-    rad2deg(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rad2deg_`.
-pub type Rad2degInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `rad2deg_`.
-pub static RAD2DEG_: Operator<Rad2degInPlaceFn> = Operator::new(
-    "rad2deg_",
-    "rad2deg_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, rad2deg__cpu as Rad2degInPlaceFn),
-        Kernel::new(DispatchKey::Meta, rad2deg__meta as Rad2degInPlaceFn),
-        observed!(RAD2DEG_: Rad2degInPlaceFn, [self_], self_),
-        boxing!(RAD2DEG_: Rad2degInPlaceFn, self_),
-    ],
-    rad2deg__boxed,
-);
-
-/// `self * 180 / pi`, angles converted from radians to degrees.
-///
-/// `rad2deg_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn rad2deg_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = RAD2DEG_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn rad2deg__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("rad2deg_", self_);
-    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
-    native::pointwise::unary::rad2deg(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn rad2deg__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("rad2deg_", self_);
-    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn rad2deg__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rad2deg_", given, 1)?;
-    rad2deg_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `rad2deg.out`.
-pub type Rad2degOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `rad2deg.out`.
-pub static RAD2DEG_OUT: Operator<Rad2degOutFn> = Operator::new(
-    "rad2deg.out",
-    "rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, rad2deg_out_cpu as Rad2degOutFn),
-        Kernel::new(DispatchKey::Meta, rad2deg_out_meta as Rad2degOutFn),
-        observed!(RAD2DEG_OUT: Rad2degOutFn, [self_, out], self_, out),
-        boxing!(RAD2DEG_OUT: Rad2degOutFn, self_, out),
-    ],
-    rad2deg_out_boxed,
-);
-
-/// `self * 180 / pi`, angles converted from radians to degrees.
-///
-/// `rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn rad2deg_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RAD2DEG_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn rad2deg_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("rad2deg.out", out);
-    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
-    native::pointwise::unary::rad2deg(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn rad2deg_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("rad2deg.out", out);
-    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn rad2deg_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("rad2deg.out", given, 2)?;
-    rad2deg_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `asinh`.
-pub type AsinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `asinh`.
-pub static ASINH: Operator<AsinhFn> = Operator::new(
-    "asinh",
-    "asinh(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, asinh_cpu as AsinhFn),
-        Kernel::new(DispatchKey::Meta, asinh_meta as AsinhFn),
-        observed!(ASINH: AsinhFn, [self_], self_),
-        boxing!(ASINH: AsinhFn, self_),
-    ],
-    asinh_boxed,
-);
-
-/// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
-///
-/// `asinh(Tensor self) -> Tensor`
-#[inline]
-pub fn asinh(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ASINH.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn asinh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("asinh");
-    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
-    native::pointwise::unary::asinh(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn asinh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("asinh");
-    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn asinh_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("asinh", given, 1)?;
-    asinh(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `asinh_`.
-pub type AsinhInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `asinh_`.
-pub static ASINH_: Operator<AsinhInPlaceFn> = Operator::new(
-    "asinh_",
-    "asinh_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, asinh__cpu as AsinhInPlaceFn),
-        Kernel::new(DispatchKey::Meta, asinh__meta as AsinhInPlaceFn),
-        observed!(ASINH_: AsinhInPlaceFn, [self_], self_),
-        boxing!(ASINH_: AsinhInPlaceFn, self_),
-    ],
-    asinh__boxed,
-);
-
-/// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
-///
-/// `asinh_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn asinh_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ASINH_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn asinh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("asinh_", self_);
-    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
-    native::pointwise::unary::asinh(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn asinh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("asinh_", self_);
-    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn asinh__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("asinh_", given, 1)?;
-    asinh_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `asinh.out`.
-pub type AsinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `asinh.out`.
-pub static ASINH_OUT: Operator<AsinhOutFn> = Operator::new(
-    "asinh.out",
-    "asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, asinh_out_cpu as AsinhOutFn),
-        Kernel::new(DispatchKey::Meta, asinh_out_meta as AsinhOutFn),
-        observed!(ASINH_OUT: AsinhOutFn, [self_, out], self_, out),
-        boxing!(ASINH_OUT: AsinhOutFn, self_, out),
-    ],
-    asinh_out_boxed,
-);
-
-/// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
-///
-/// `asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn asinh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ASINH_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn asinh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("asinh.out", out);
-    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
-    native::pointwise::unary::asinh(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn asinh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("asinh.out", out);
-    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn asinh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("asinh.out", given, 2)?;
-    asinh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `acosh`.
-pub type AcoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `acosh`.
-pub static ACOSH: Operator<AcoshFn> = Operator::new(
-    "acosh",
-    "acosh(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, acosh_cpu as AcoshFn),
-        Kernel::new(DispatchKey::Meta, acosh_meta as AcoshFn),
-        observed!(ACOSH: AcoshFn, [self_], self_),
-        boxing!(ACOSH: AcoshFn, self_),
-    ],
-    acosh_boxed,
-);
-
-/// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
-///
-/// `acosh(Tensor self) -> Tensor`
-#[inline]
-pub fn acosh(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ACOSH.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn acosh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("acosh");
-    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
-    native::pointwise::unary::acosh(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn acosh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("acosh");
-    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn acosh_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("acosh", given, 1)?;
-    acosh(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `acosh_`.
-pub type AcoshInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `acosh_`.
-pub static ACOSH_: Operator<AcoshInPlaceFn> = Operator::new(
-    "acosh_",
-    "acosh_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, acosh__cpu as AcoshInPlaceFn),
-        Kernel::new(DispatchKey::Meta, acosh__meta as AcoshInPlaceFn),
-        observed!(ACOSH_: AcoshInPlaceFn, [self_], self_),
-        boxing!(ACOSH_: AcoshInPlaceFn, self_),
-    ],
-    acosh__boxed,
-);
-
-/// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
-///
-/// `acosh_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn acosh_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ACOSH_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn acosh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("acosh_", self_);
-    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
-    native::pointwise::unary::acosh(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn acosh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("acosh_", self_);
-    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn acosh__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("acosh_", given, 1)?;
-    acosh_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `acosh.out`.
-pub type AcoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `acosh.out`.
-pub static ACOSH_OUT: Operator<AcoshOutFn> = Operator::new(
-    "acosh.out",
-    "acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, acosh_out_cpu as AcoshOutFn),
-        Kernel::new(DispatchKey::Meta, acosh_out_meta as AcoshOutFn),
-        observed!(ACOSH_OUT: AcoshOutFn, [self_, out], self_, out),
-        boxing!(ACOSH_OUT: AcoshOutFn, self_, out),
-    ],
-    acosh_out_boxed,
-);
-
-/// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
-///
-/// `acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn acosh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ACOSH_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn acosh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("acosh.out", out);
-    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
-    native::pointwise::unary::acosh(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn acosh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("acosh.out", out);
-    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn acosh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("acosh.out", given, 2)?;
-    acosh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atanh`.
-pub type AtanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `atanh`.
-pub static ATANH: Operator<AtanhFn> = Operator::new(
-    "atanh",
-    "atanh(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, atanh_cpu as AtanhFn),
-        Kernel::new(DispatchKey::Meta, atanh_meta as AtanhFn),
-        observed!(ATANH: AtanhFn, [self_], self_),
-        boxing!(ATANH: AtanhFn, self_),
-    ],
-    atanh_boxed,
-);
-
-/// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
-///
-/// `atanh(Tensor self) -> Tensor`
-#[inline]
-pub fn atanh(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ATANH.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn atanh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("atanh");
-    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
-    native::pointwise::unary::atanh(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn atanh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("atanh");
-    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
-    iter.take_result()
-}
-
-fn atanh_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atanh", given, 1)?;
-    atanh(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atanh_`.
-pub type AtanhInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `atanh_`.
-pub static ATANH_: Operator<AtanhInPlaceFn> = Operator::new(
-    "atanh_",
-    "atanh_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, atanh__cpu as AtanhInPlaceFn),
-        Kernel::new(DispatchKey::Meta, atanh__meta as AtanhInPlaceFn),
-        observed!(ATANH_: AtanhInPlaceFn, [self_], self_),
-        boxing!(ATANH_: AtanhInPlaceFn, self_),
-    ],
-    atanh__boxed,
-);
-
-/// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
-///
-/// `atanh_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn atanh_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = ATANH_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn atanh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("atanh_", self_);
-    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
-    native::pointwise::unary::atanh(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn atanh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("atanh_", self_);
-    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
-    iter.finish()
-}
-
-fn atanh__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atanh_", given, 1)?;
-    atanh_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `atanh.out`.
-pub type AtanhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `atanh.out`.
-pub static ATANH_OUT: Operator<AtanhOutFn> = Operator::new(
-    "atanh.out",
-    "atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, atanh_out_cpu as AtanhOutFn),
-        Kernel::new(DispatchKey::Meta, atanh_out_meta as AtanhOutFn),
-        observed!(ATANH_OUT: AtanhOutFn, [self_, out], self_, out),
-        boxing!(ATANH_OUT: AtanhOutFn, self_, out),
-    ],
-    atanh_out_boxed,
-);
-
-/// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
-///
-/// `atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn atanh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ATANH_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn atanh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("atanh.out", out);
-    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
-    native::pointwise::unary::atanh(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn atanh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("atanh.out", out);
-    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
-    iter.finish_out()
-}
-
-fn atanh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("atanh.out", given, 2)?;
-    atanh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+
+operator! {
+    /// `-self`; not defined for bool.
+    NEG: "neg(Tensor self) -> Tensor", neg(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("neg", |iter| {
+            native::pointwise::unary::neg_meta(iter, self_)?;
+            native::pointwise::unary::neg(iter, self_)
+        })
+    },
+    Meta => iterate::functional("neg", |iter| native::pointwise::unary::neg_meta(iter, self_)),
+}
+
+operator! {
+    /// `-self`; not defined for bool.
+    NEG_: "neg_(Tensor(a!) self) -> Tensor(a!)", neg_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("neg_", self_, |iter| {
+            native::pointwise::unary::neg_meta(iter, self_)?;
+            native::pointwise::unary::neg(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("neg_", self_, |iter| native::pointwise::unary::neg_meta(iter, self_)),
+}
+
+operator! {
+    /// `-self`; not defined for bool.
+    NEG_OUT: "neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", neg_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("neg.out", out, |iter| {
+            native::pointwise::unary::neg_meta(iter, self_)?;
+            native::pointwise::unary::neg(iter, self_)
+        })
+    },
+    Meta => iterate::out("neg.out", out, |iter| native::pointwise::unary::neg_meta(iter, self_)),
+}
+
+operator! {
+    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
+    ABS: "abs(Tensor self) -> Tensor", abs(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("abs", |iter| {
+            native::pointwise::unary::abs_meta(iter, self_)?;
+            native::pointwise::unary::abs(iter, self_)
+        })
+    },
+    Meta => iterate::functional("abs", |iter| native::pointwise::unary::abs_meta(iter, self_)),
+}
+
+operator! {
+    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
+    ABS_: "abs_(Tensor(a!) self) -> Tensor(a!)", abs_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("abs_", self_, |iter| {
+            native::pointwise::unary::abs_meta(iter, self_)?;
+            native::pointwise::unary::abs(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("abs_", self_, |iter| native::pointwise::unary::abs_meta(iter, self_)),
+}
+
+operator! {
+    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
+    ABS_OUT: "abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", abs_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("abs.out", out, |iter| {
+            native::pointwise::unary::abs_meta(iter, self_)?;
+            native::pointwise::unary::abs(iter, self_)
+        })
+    },
+    Meta => iterate::out("abs.out", out, |iter| native::pointwise::unary::abs_meta(iter, self_)),
+}
+
+operator! {
+    /// 1 above 0, -1 below, 0 at 0 and for NaN.
+    SIGN: "sign(Tensor self) -> Tensor", sign(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("sign", |iter| {
+            native::pointwise::unary::sign_meta(iter, self_)?;
+            native::pointwise::unary::sign(iter, self_)
+        })
+    },
+    Meta => iterate::functional("sign", |iter| native::pointwise::unary::sign_meta(iter, self_)),
+}
+
+operator! {
+    /// 1 above 0, -1 below, 0 at 0 and for NaN.
+    SIGN_: "sign_(Tensor(a!) self) -> Tensor(a!)", sign_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("sign_", self_, |iter| {
+            native::pointwise::unary::sign_meta(iter, self_)?;
+            native::pointwise::unary::sign(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("sign_", self_, |iter| native::pointwise::unary::sign_meta(iter, self_)),
+}
+
+operator! {
+    /// 1 above 0, -1 below, 0 at 0 and for NaN.
+    SIGN_OUT: "sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sign_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("sign.out", out, |iter| {
+            native::pointwise::unary::sign_meta(iter, self_)?;
+            native::pointwise::unary::sign(iter, self_)
+        })
+    },
+    Meta => iterate::out("sign.out", out, |iter| native::pointwise::unary::sign_meta(iter, self_)),
+}
+
+operator! {
+    /// The sign of each element, as `sign`.
+    SGN: "sgn(Tensor self) -> Tensor", sgn(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("sgn", |iter| {
+            native::pointwise::unary::sign_meta(iter, self_)?;
+            native::pointwise::unary::sign(iter, self_)
+        })
+    },
+    Meta => iterate::functional("sgn", |iter| native::pointwise::unary::sign_meta(iter, self_)),
+}
+
+operator! {
+    /// The sign of each element, as `sign`.
+    SGN_: "sgn_(Tensor(a!) self) -> Tensor(a!)", sgn_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("sgn_", self_, |iter| {
+            native::pointwise::unary::sign_meta(iter, self_)?;
+            native::pointwise::unary::sign(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("sgn_", self_, |iter| native::pointwise::unary::sign_meta(iter, self_)),
+}
+
+operator! {
+    /// The sign of each element, as `sign`.
+    SGN_OUT: "sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sgn_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("sgn.out", out, |iter| {
+            native::pointwise::unary::sign_meta(iter, self_)?;
+            native::pointwise::unary::sign(iter, self_)
+        })
+    },
+    Meta => iterate::out("sgn.out", out, |iter| native::pointwise::unary::sign_meta(iter, self_)),
+}
+
+operator! {
+    /// `e^self`, the exponential of each element.
+    EXP: "exp(Tensor self) -> Tensor", exp(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("exp", |iter| {
+            native::pointwise::unary::exp_meta(iter, self_)?;
+            native::pointwise::unary::exp(iter, self_)
+        })
+    },
+    Meta => iterate::functional("exp", |iter| native::pointwise::unary::exp_meta(iter, self_)),
+}
+
+operator! {
+    /// `e^self`, the exponential of each element.
+    EXP_: "exp_(Tensor(a!) self) -> Tensor(a!)", exp_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("exp_", self_, |iter| {
+            native::pointwise::unary::exp_meta(iter, self_)?;
+            native::pointwise::unary::exp(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("exp_", self_, |iter| native::pointwise::unary::exp_meta(iter, self_)),
+}
+
+operator! {
+    /// `e^self`, the exponential of each element.
+    EXP_OUT: "exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", exp_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("exp.out", out, |iter| {
+            native::pointwise::unary::exp_meta(iter, self_)?;
+            native::pointwise::unary::exp(iter, self_)
+        })
+    },
+    Meta => iterate::out("exp.out", out, |iter| native::pointwise::unary::exp_meta(iter, self_)),
+}
+
+operator! {
+    /// `2^self`, element by element.
+    EXP2: "exp2(Tensor self) -> Tensor", exp2(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("exp2", |iter| {
+            native::pointwise::unary::exp2_meta(iter, self_)?;
+            native::pointwise::unary::exp2(iter, self_)
+        })
+    },
+    Meta => iterate::functional("exp2", |iter| native::pointwise::unary::exp2_meta(iter, self_)),
+}
+
+operator! {
+    /// `2^self`, element by element.
+    EXP2_: "exp2_(Tensor(a!) self) -> Tensor(a!)", exp2_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("exp2_", self_, |iter| {
+            native::pointwise::unary::exp2_meta(iter, self_)?;
+            native::pointwise::unary::exp2(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("exp2_", self_, |iter| native::pointwise::unary::exp2_meta(iter, self_)),
+}
+
+operator! {
+    /// `2^self`, element by element.
+    EXP2_OUT: "exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", exp2_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("exp2.out", out, |iter| {
+            native::pointwise::unary::exp2_meta(iter, self_)?;
+            native::pointwise::unary::exp2(iter, self_)
+        })
+    },
+    Meta => iterate::out("exp2.out", out, |iter| native::pointwise::unary::exp2_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(self) - 1`, without cancellation near 0.
+    EXPM1: "expm1(Tensor self) -> Tensor", expm1(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("expm1", |iter| {
+            native::pointwise::unary::expm1_meta(iter, self_)?;
+            native::pointwise::unary::expm1(iter, self_)
+        })
+    },
+    Meta => iterate::functional("expm1", |iter| native::pointwise::unary::expm1_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(self) - 1`, without cancellation near 0.
+    EXPM1_: "expm1_(Tensor(a!) self) -> Tensor(a!)", expm1_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("expm1_", self_, |iter| {
+            native::pointwise::unary::expm1_meta(iter, self_)?;
+            native::pointwise::unary::expm1(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("expm1_", self_, |iter| native::pointwise::unary::expm1_meta(iter, self_)),
+}
+
+operator! {
+    /// `exp(self) - 1`, without cancellation near 0.
+    EXPM1_OUT: "expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", expm1_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("expm1.out", out, |iter| {
+            native::pointwise::unary::expm1_meta(iter, self_)?;
+            native::pointwise::unary::expm1(iter, self_)
+        })
+    },
+    Meta => iterate::out("expm1.out", out, |iter| native::pointwise::unary::expm1_meta(iter, self_)),
+}
+
+operator! {
+    /// `ln(self)`, the natural logarithm of each element; NaN below 0.
+    LOG: "log(Tensor self) -> Tensor", log(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("log", |iter| {
+            native::pointwise::unary::log_meta(iter, self_)?;
+            native::pointwise::unary::log(iter, self_)
+        })
+    },
+    Meta => iterate::functional("log", |iter| native::pointwise::unary::log_meta(iter, self_)),
+}
+
+operator! {
+    /// `ln(self)`, the natural logarithm of each element; NaN below 0.
+    LOG_: "log_(Tensor(a!) self) -> Tensor(a!)", log_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("log_", self_, |iter| {
+            native::pointwise::unary::log_meta(iter, self_)?;
+            native::pointwise::unary::log(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("log_", self_, |iter| native::pointwise::unary::log_meta(iter, self_)),
+}
+
+operator! {
+    /// `ln(self)`, the natural logarithm of each element; NaN below 0.
+    LOG_OUT: "log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", log_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("log.out", out, |iter| {
+            native::pointwise::unary::log_meta(iter, self_)?;
+            native::pointwise::unary::log(iter, self_)
+        })
+    },
+    Meta => iterate::out("log.out", out, |iter| native::pointwise::unary::log_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(1 + self)`, without cancellation near 0.
+    LOG1P: "log1p(Tensor self) -> Tensor", log1p(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("log1p", |iter| {
+            native::pointwise::unary::log1p_meta(iter, self_)?;
+            native::pointwise::unary::log1p(iter, self_)
+        })
+    },
+    Meta => iterate::functional("log1p", |iter| native::pointwise::unary::log1p_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(1 + self)`, without cancellation near 0.
+    LOG1P_: "log1p_(Tensor(a!) self) -> Tensor(a!)", log1p_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("log1p_", self_, |iter| {
+            native::pointwise::unary::log1p_meta(iter, self_)?;
+            native::pointwise::unary::log1p(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("log1p_", self_, |iter| native::pointwise::unary::log1p_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(1 + self)`, without cancellation near 0.
+    LOG1P_OUT: "log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", log1p_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("log1p.out", out, |iter| {
+            native::pointwise::unary::log1p_meta(iter, self_)?;
+            native::pointwise::unary::log1p(iter, self_)
+        })
+    },
+    Meta => iterate::out("log1p.out", out, |iter| native::pointwise::unary::log1p_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
+    LOG2: "log2(Tensor self) -> Tensor", log2(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("log2", |iter| {
+            native::pointwise::unary::log2_meta(iter, self_)?;
+            native::pointwise::unary::log2(iter, self_)
+        })
+    },
+    Meta => iterate::functional("log2", |iter| native::pointwise::unary::log2_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
+    LOG2_: "log2_(Tensor(a!) self) -> Tensor(a!)", log2_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("log2_", self_, |iter| {
+            native::pointwise::unary::log2_meta(iter, self_)?;
+            native::pointwise::unary::log2(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("log2_", self_, |iter| native::pointwise::unary::log2_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
+    LOG2_OUT: "log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", log2_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("log2.out", out, |iter| {
+            native::pointwise::unary::log2_meta(iter, self_)?;
+            native::pointwise::unary::log2(iter, self_)
+        })
+    },
+    Meta => iterate::out("log2.out", out, |iter| native::pointwise::unary::log2_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
+    LOG10: "log10(Tensor self) -> Tensor", log10(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("log10", |iter| {
+            native::pointwise::unary::log10_meta(iter, self_)?;
+            native::pointwise::unary::log10(iter, self_)
+        })
+    },
+    Meta => iterate::functional("log10", |iter| native::pointwise::unary::log10_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
+    LOG10_: "log10_(Tensor(a!) self) -> Tensor(a!)", log10_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("log10_", self_, |iter| {
+            native::pointwise::unary::log10_meta(iter, self_)?;
+            native::pointwise::unary::log10(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("log10_", self_, |iter| native::pointwise::unary::log10_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
+    LOG10_OUT: "log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", log10_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("log10.out", out, |iter| {
+            native::pointwise::unary::log10_meta(iter, self_)?;
+            native::pointwise::unary::log10(iter, self_)
+        })
+    },
+    Meta => iterate::out("log10.out", out, |iter| native::pointwise::unary::log10_meta(iter, self_)),
+}
+
+operator! {
+    /// The square root of each element; NaN below 0.
+    SQRT: "sqrt(Tensor self) -> Tensor", sqrt(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("sqrt", |iter| {
+            native::pointwise::unary::sqrt_meta(iter, self_)?;
+            native::pointwise::unary::sqrt(iter, self_)
+        })
+    },
+    Meta => iterate::functional("sqrt", |iter| native::pointwise::unary::sqrt_meta(iter, self_)),
+}
+
+operator! {
+    /// The square root of each element; NaN below 0.
+    SQRT_: "sqrt_(Tensor(a!) self) -> Tensor(a!)", sqrt_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("sqrt_", self_, |iter| {
+            native::pointwise::unary::sqrt_meta(iter, self_)?;
+            native::pointwise::unary::sqrt(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("sqrt_", self_, |iter| native::pointwise::unary::sqrt_meta(iter, self_)),
+}
+
+operator! {
+    /// The square root of each element; NaN below 0.
+    SQRT_OUT: "sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sqrt_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("sqrt.out", out, |iter| {
+            native::pointwise::unary::sqrt_meta(iter, self_)?;
+            native::pointwise::unary::sqrt(iter, self_)
+        })
+    },
+    Meta => iterate::out("sqrt.out", out, |iter| native::pointwise::unary::sqrt_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / sqrt(self)`.
+    RSQRT: "rsqrt(Tensor self) -> Tensor", rsqrt(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("rsqrt", |iter| {
+            native::pointwise::unary::rsqrt_meta(iter, self_)?;
+            native::pointwise::unary::rsqrt(iter, self_)
+        })
+    },
+    Meta => iterate::functional("rsqrt", |iter| native::pointwise::unary::rsqrt_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / sqrt(self)`.
+    RSQRT_: "rsqrt_(Tensor(a!) self) -> Tensor(a!)", rsqrt_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("rsqrt_", self_, |iter| {
+            native::pointwise::unary::rsqrt_meta(iter, self_)?;
+            native::pointwise::unary::rsqrt(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("rsqrt_", self_, |iter| native::pointwise::unary::rsqrt_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / sqrt(self)`.
+    RSQRT_OUT: "rsqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", rsqrt_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("rsqrt.out", out, |iter| {
+            native::pointwise::unary::rsqrt_meta(iter, self_)?;
+            native::pointwise::unary::rsqrt(iter, self_)
+        })
+    },
+    Meta => iterate::out("rsqrt.out", out, |iter| native::pointwise::unary::rsqrt_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / self`, in floating point.
+    RECIPROCAL: "reciprocal(Tensor self) -> Tensor", reciprocal(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("reciprocal", |iter| {
+            native::pointwise::unary::reciprocal_meta(iter, self_)?;
+            native::pointwise::unary::reciprocal(iter, self_)
+        })
+    },
+    Meta => iterate::functional("reciprocal", |iter| native::pointwise::unary::reciprocal_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / self`, in floating point.
+    RECIPROCAL_: "reciprocal_(Tensor(a!) self) -> Tensor(a!)", reciprocal_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("reciprocal_", self_, |iter| {
+            native::pointwise::unary::reciprocal_meta(iter, self_)?;
+            native::pointwise::unary::reciprocal(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("reciprocal_", self_, |iter| native::pointwise::unary::reciprocal_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / self`, in floating point.
+    RECIPROCAL_OUT: "reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", reciprocal_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("reciprocal.out", out, |iter| {
+            native::pointwise::unary::reciprocal_meta(iter, self_)?;
+            native::pointwise::unary::reciprocal(iter, self_)
+        })
+    },
+    Meta => iterate::out("reciprocal.out", out, |iter| native::pointwise::unary::reciprocal_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * self`.
+    SQUARE: "square(Tensor self) -> Tensor", square(self_: &Tensor) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::pointwise::unary::square(self_),
+}
+
+operator! {
+    /// `self * self`.
+    SQUARE_OUT: "square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", square_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::unary::square(self_)?;
+        convert_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `self *= self`.
+    SQUARE_: "square_(Tensor(a!) self) -> Tensor(a!)", square_(self_: &Tensor) -> (), by [self_];
+    CompositeExplicitAutograd => native::pointwise::unary::square_(self_),
+}
+
+operator! {
+    /// The sine of each element, in radians.
+    SIN: "sin(Tensor self) -> Tensor", sin(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("sin", |iter| {
+            native::pointwise::unary::sin_meta(iter, self_)?;
+            native::pointwise::unary::sin(iter, self_)
+        })
+    },
+    Meta => iterate::functional("sin", |iter| native::pointwise::unary::sin_meta(iter, self_)),
+}
+
+operator! {
+    /// The sine of each element, in radians.
+    SIN_: "sin_(Tensor(a!) self) -> Tensor(a!)", sin_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("sin_", self_, |iter| {
+            native::pointwise::unary::sin_meta(iter, self_)?;
+            native::pointwise::unary::sin(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("sin_", self_, |iter| native::pointwise::unary::sin_meta(iter, self_)),
+}
+
+operator! {
+    /// The sine of each element, in radians.
+    SIN_OUT: "sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sin_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("sin.out", out, |iter| {
+            native::pointwise::unary::sin_meta(iter, self_)?;
+            native::pointwise::unary::sin(iter, self_)
+        })
+    },
+    Meta => iterate::out("sin.out", out, |iter| native::pointwise::unary::sin_meta(iter, self_)),
+}
+
+operator! {
+    /// The cosine of each element, in radians.
+    COS: "cos(Tensor self) -> Tensor", cos(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("cos", |iter| {
+            native::pointwise::unary::cos_meta(iter, self_)?;
+            native::pointwise::unary::cos(iter, self_)
+        })
+    },
+    Meta => iterate::functional("cos", |iter| native::pointwise::unary::cos_meta(iter, self_)),
+}
+
+operator! {
+    /// The cosine of each element, in radians.
+    COS_: "cos_(Tensor(a!) self) -> Tensor(a!)", cos_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("cos_", self_, |iter| {
+            native::pointwise::unary::cos_meta(iter, self_)?;
+            native::pointwise::unary::cos(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("cos_", self_, |iter| native::pointwise::unary::cos_meta(iter, self_)),
+}
+
+operator! {
+    /// The cosine of each element, in radians.
+    COS_OUT: "cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", cos_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("cos.out", out, |iter| {
+            native::pointwise::unary::cos_meta(iter, self_)?;
+            native::pointwise::unary::cos(iter, self_)
+        })
+    },
+    Meta => iterate::out("cos.out", out, |iter| native::pointwise::unary::cos_meta(iter, self_)),
+}
+
+operator! {
+    /// The tangent of each element, in radians.
+    TAN: "tan(Tensor self) -> Tensor", tan(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("tan", |iter| {
+            native::pointwise::unary::tan_meta(iter, self_)?;
+            native::pointwise::unary::tan(iter, self_)
+        })
+    },
+    Meta => iterate::functional("tan", |iter| native::pointwise::unary::tan_meta(iter, self_)),
+}
+
+operator! {
+    /// The tangent of each element, in radians.
+    TAN_: "tan_(Tensor(a!) self) -> Tensor(a!)", tan_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("tan_", self_, |iter| {
+            native::pointwise::unary::tan_meta(iter, self_)?;
+            native::pointwise::unary::tan(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("tan_", self_, |iter| native::pointwise::unary::tan_meta(iter, self_)),
+}
+
+operator! {
+    /// The tangent of each element, in radians.
+    TAN_OUT: "tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", tan_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("tan.out", out, |iter| {
+            native::pointwise::unary::tan_meta(iter, self_)?;
+            native::pointwise::unary::tan(iter, self_)
+        })
+    },
+    Meta => iterate::out("tan.out", out, |iter| native::pointwise::unary::tan_meta(iter, self_)),
+}
+
+operator! {
+    /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
+    ASIN: "asin(Tensor self) -> Tensor", asin(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("asin", |iter| {
+            native::pointwise::unary::asin_meta(iter, self_)?;
+            native::pointwise::unary::asin(iter, self_)
+        })
+    },
+    Meta => iterate::functional("asin", |iter| native::pointwise::unary::asin_meta(iter, self_)),
+}
+
+operator! {
+    /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
+    ASIN_: "asin_(Tensor(a!) self) -> Tensor(a!)", asin_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("asin_", self_, |iter| {
+            native::pointwise::unary::asin_meta(iter, self_)?;
+            native::pointwise::unary::asin(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("asin_", self_, |iter| native::pointwise::unary::asin_meta(iter, self_)),
+}
+
+operator! {
+    /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
+    ASIN_OUT: "asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", asin_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("asin.out", out, |iter| {
+            native::pointwise::unary::asin_meta(iter, self_)?;
+            native::pointwise::unary::asin(iter, self_)
+        })
+    },
+    Meta => iterate::out("asin.out", out, |iter| native::pointwise::unary::asin_meta(iter, self_)),
+}
+
+operator! {
+    /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
+    ACOS: "acos(Tensor self) -> Tensor", acos(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("acos", |iter| {
+            native::pointwise::unary::acos_meta(iter, self_)?;
+            native::pointwise::unary::acos(iter, self_)
+        })
+    },
+    Meta => iterate::functional("acos", |iter| native::pointwise::unary::acos_meta(iter, self_)),
+}
+
+operator! {
+    /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
+    ACOS_: "acos_(Tensor(a!) self) -> Tensor(a!)", acos_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("acos_", self_, |iter| {
+            native::pointwise::unary::acos_meta(iter, self_)?;
+            native::pointwise::unary::acos(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("acos_", self_, |iter| native::pointwise::unary::acos_meta(iter, self_)),
+}
+
+operator! {
+    /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
+    ACOS_OUT: "acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", acos_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("acos.out", out, |iter| {
+            native::pointwise::unary::acos_meta(iter, self_)?;
+            native::pointwise::unary::acos(iter, self_)
+        })
+    },
+    Meta => iterate::out("acos.out", out, |iter| native::pointwise::unary::acos_meta(iter, self_)),
+}
+
+operator! {
+    /// The angle from -pi/2 to pi/2 whose tangent is each element.
+    ATAN: "atan(Tensor self) -> Tensor", atan(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("atan", |iter| {
+            native::pointwise::unary::atan_meta(iter, self_)?;
+            native::pointwise::unary::atan(iter, self_)
+        })
+    },
+    Meta => iterate::functional("atan", |iter| native::pointwise::unary::atan_meta(iter, self_)),
+}
+
+operator! {
+    /// The angle from -pi/2 to pi/2 whose tangent is each element.
+    ATAN_: "atan_(Tensor(a!) self) -> Tensor(a!)", atan_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("atan_", self_, |iter| {
+            native::pointwise::unary::atan_meta(iter, self_)?;
+            native::pointwise::unary::atan(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("atan_", self_, |iter| native::pointwise::unary::atan_meta(iter, self_)),
+}
+
+operator! {
+    /// The angle from -pi/2 to pi/2 whose tangent is each element.
+    ATAN_OUT: "atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", atan_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("atan.out", out, |iter| {
+            native::pointwise::unary::atan_meta(iter, self_)?;
+            native::pointwise::unary::atan(iter, self_)
+        })
+    },
+    Meta => iterate::out("atan.out", out, |iter| native::pointwise::unary::atan_meta(iter, self_)),
+}
+
+operator! {
+    /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
+    SINH: "sinh(Tensor self) -> Tensor", sinh(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("sinh", |iter| {
+            native::pointwise::unary::sinh_meta(iter, self_)?;
+            native::pointwise::unary::sinh(iter, self_)
+        })
+    },
+    Meta => iterate::functional("sinh", |iter| native::pointwise::unary::sinh_meta(iter, self_)),
+}
+
+operator! {
+    /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
+    SINH_: "sinh_(Tensor(a!) self) -> Tensor(a!)", sinh_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("sinh_", self_, |iter| {
+            native::pointwise::unary::sinh_meta(iter, self_)?;
+            native::pointwise::unary::sinh(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("sinh_", self_, |iter| native::pointwise::unary::sinh_meta(iter, self_)),
+}
+
+operator! {
+    /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
+    SINH_OUT: "sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sinh_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("sinh.out", out, |iter| {
+            native::pointwise::unary::sinh_meta(iter, self_)?;
+            native::pointwise::unary::sinh(iter, self_)
+        })
+    },
+    Meta => iterate::out("sinh.out", out, |iter| native::pointwise::unary::sinh_meta(iter, self_)),
+}
+
+operator! {
+    /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
+    COSH: "cosh(Tensor self) -> Tensor", cosh(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("cosh", |iter| {
+            native::pointwise::unary::cosh_meta(iter, self_)?;
+            native::pointwise::unary::cosh(iter, self_)
+        })
+    },
+    Meta => iterate::functional("cosh", |iter| native::pointwise::unary::cosh_meta(iter, self_)),
+}
+
+operator! {
+    /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
+    COSH_: "cosh_(Tensor(a!) self) -> Tensor(a!)", cosh_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("cosh_", self_, |iter| {
+            native::pointwise::unary::cosh_meta(iter, self_)?;
+            native::pointwise::unary::cosh(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("cosh_", self_, |iter| native::pointwise::unary::cosh_meta(iter, self_)),
+}
+
+operator! {
+    /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
+    COSH_OUT: "cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", cosh_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("cosh.out", out, |iter| {
+            native::pointwise::unary::cosh_meta(iter, self_)?;
+            native::pointwise::unary::cosh(iter, self_)
+        })
+    },
+    Meta => iterate::out("cosh.out", out, |iter| native::pointwise::unary::cosh_meta(iter, self_)),
+}
+
+operator! {
+    /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
+    TANH: "tanh(Tensor self) -> Tensor", tanh(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("tanh", |iter| {
+            native::pointwise::unary::tanh_meta(iter, self_)?;
+            native::pointwise::unary::tanh(iter, self_)
+        })
+    },
+    Meta => iterate::functional("tanh", |iter| native::pointwise::unary::tanh_meta(iter, self_)),
+}
+
+operator! {
+    /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
+    TANH_: "tanh_(Tensor(a!) self) -> Tensor(a!)", tanh_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("tanh_", self_, |iter| {
+            native::pointwise::unary::tanh_meta(iter, self_)?;
+            native::pointwise::unary::tanh(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("tanh_", self_, |iter| native::pointwise::unary::tanh_meta(iter, self_)),
+}
+
+operator! {
+    /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
+    TANH_OUT: "tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", tanh_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("tanh.out", out, |iter| {
+            native::pointwise::unary::tanh_meta(iter, self_)?;
+            native::pointwise::unary::tanh(iter, self_)
+        })
+    },
+    Meta => iterate::out("tanh.out", out, |iter| native::pointwise::unary::tanh_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / (1 + exp(-self))`.
+    SIGMOID: "sigmoid(Tensor self) -> Tensor", sigmoid(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("sigmoid", |iter| {
+            native::pointwise::unary::sigmoid_meta(iter, self_)?;
+            native::pointwise::unary::sigmoid(iter, self_)
+        })
+    },
+    Meta => iterate::functional("sigmoid", |iter| native::pointwise::unary::sigmoid_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / (1 + exp(-self))`.
+    SIGMOID_: "sigmoid_(Tensor(a!) self) -> Tensor(a!)", sigmoid_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("sigmoid_", self_, |iter| {
+            native::pointwise::unary::sigmoid_meta(iter, self_)?;
+            native::pointwise::unary::sigmoid(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("sigmoid_", self_, |iter| native::pointwise::unary::sigmoid_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 / (1 + exp(-self))`.
+    SIGMOID_OUT: "sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sigmoid_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("sigmoid.out", out, |iter| {
+            native::pointwise::unary::sigmoid_meta(iter, self_)?;
+            native::pointwise::unary::sigmoid(iter, self_)
+        })
+    },
+    Meta => iterate::out("sigmoid.out", out, |iter| native::pointwise::unary::sigmoid_meta(iter, self_)),
+}
+
+operator! {
+    /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
+    ERF: "erf(Tensor self) -> Tensor", erf(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("erf", |iter| {
+            native::pointwise::unary::erf_meta(iter, self_)?;
+            native::pointwise::unary::erf(iter, self_)
+        })
+    },
+    Meta => iterate::functional("erf", |iter| native::pointwise::unary::erf_meta(iter, self_)),
+}
+
+operator! {
+    /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
+    ERF_: "erf_(Tensor(a!) self) -> Tensor(a!)", erf_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("erf_", self_, |iter| {
+            native::pointwise::unary::erf_meta(iter, self_)?;
+            native::pointwise::unary::erf(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("erf_", self_, |iter| native::pointwise::unary::erf_meta(iter, self_)),
+}
+
+operator! {
+    /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
+    ERF_OUT: "erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", erf_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("erf.out", out, |iter| {
+            native::pointwise::unary::erf_meta(iter, self_)?;
+            native::pointwise::unary::erf(iter, self_)
+        })
+    },
+    Meta => iterate::out("erf.out", out, |iter| native::pointwise::unary::erf_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 - erf(self)`, without cancellation.
+    ERFC: "erfc(Tensor self) -> Tensor", erfc(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("erfc", |iter| {
+            native::pointwise::unary::erfc_meta(iter, self_)?;
+            native::pointwise::unary::erfc(iter, self_)
+        })
+    },
+    Meta => iterate::functional("erfc", |iter| native::pointwise::unary::erfc_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 - erf(self)`, without cancellation.
+    ERFC_: "erfc_(Tensor(a!) self) -> Tensor(a!)", erfc_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("erfc_", self_, |iter| {
+            native::pointwise::unary::erfc_meta(iter, self_)?;
+            native::pointwise::unary::erfc(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("erfc_", self_, |iter| native::pointwise::unary::erfc_meta(iter, self_)),
+}
+
+operator! {
+    /// `1 - erf(self)`, without cancellation.
+    ERFC_OUT: "erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", erfc_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("erfc.out", out, |iter| {
+            native::pointwise::unary::erfc_meta(iter, self_)?;
+            native::pointwise::unary::erfc(iter, self_)
+        })
+    },
+    Meta => iterate::out("erfc.out", out, |iter| native::pointwise::unary::erfc_meta(iter, self_)),
+}
+
+operator! {
+    /// The largest integer less than or equal to each element.
+    FLOOR: "floor(Tensor self) -> Tensor", floor(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("floor", |iter| {
+            native::pointwise::unary::floor_meta(iter, self_)?;
+            native::pointwise::unary::floor(iter, self_)
+        })
+    },
+    Meta => iterate::functional("floor", |iter| native::pointwise::unary::floor_meta(iter, self_)),
+}
+
+operator! {
+    /// The largest integer less than or equal to each element.
+    FLOOR_: "floor_(Tensor(a!) self) -> Tensor(a!)", floor_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("floor_", self_, |iter| {
+            native::pointwise::unary::floor_meta(iter, self_)?;
+            native::pointwise::unary::floor(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("floor_", self_, |iter| native::pointwise::unary::floor_meta(iter, self_)),
+}
+
+operator! {
+    /// The largest integer less than or equal to each element.
+    FLOOR_OUT: "floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", floor_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("floor.out", out, |iter| {
+            native::pointwise::unary::floor_meta(iter, self_)?;
+            native::pointwise::unary::floor(iter, self_)
+        })
+    },
+    Meta => iterate::out("floor.out", out, |iter| native::pointwise::unary::floor_meta(iter, self_)),
+}
+
+operator! {
+    /// The smallest integer greater than or equal to each element.
+    CEIL: "ceil(Tensor self) -> Tensor", ceil(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("ceil", |iter| {
+            native::pointwise::unary::ceil_meta(iter, self_)?;
+            native::pointwise::unary::ceil(iter, self_)
+        })
+    },
+    Meta => iterate::functional("ceil", |iter| native::pointwise::unary::ceil_meta(iter, self_)),
+}
+
+operator! {
+    /// The smallest integer greater than or equal to each element.
+    CEIL_: "ceil_(Tensor(a!) self) -> Tensor(a!)", ceil_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("ceil_", self_, |iter| {
+            native::pointwise::unary::ceil_meta(iter, self_)?;
+            native::pointwise::unary::ceil(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("ceil_", self_, |iter| native::pointwise::unary::ceil_meta(iter, self_)),
+}
+
+operator! {
+    /// The smallest integer greater than or equal to each element.
+    CEIL_OUT: "ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", ceil_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("ceil.out", out, |iter| {
+            native::pointwise::unary::ceil_meta(iter, self_)?;
+            native::pointwise::unary::ceil(iter, self_)
+        })
+    },
+    Meta => iterate::out("ceil.out", out, |iter| native::pointwise::unary::ceil_meta(iter, self_)),
+}
+
+operator! {
+    /// Each element rounded to the nearest integer, halves to even.
+    ROUND: "round(Tensor self) -> Tensor", round(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("round", |iter| {
+            native::pointwise::unary::round_meta(iter, self_)?;
+            native::pointwise::unary::round(iter, self_)
+        })
+    },
+    Meta => iterate::functional("round", |iter| native::pointwise::unary::round_meta(iter, self_)),
+}
+
+operator! {
+    /// Each element rounded to the nearest integer, halves to even.
+    ROUND_: "round_(Tensor(a!) self) -> Tensor(a!)", round_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("round_", self_, |iter| {
+            native::pointwise::unary::round_meta(iter, self_)?;
+            native::pointwise::unary::round(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("round_", self_, |iter| native::pointwise::unary::round_meta(iter, self_)),
+}
+
+operator! {
+    /// Each element rounded to the nearest integer, halves to even.
+    ROUND_OUT: "round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", round_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("round.out", out, |iter| {
+            native::pointwise::unary::round_meta(iter, self_)?;
+            native::pointwise::unary::round(iter, self_)
+        })
+    },
+    Meta => iterate::out("round.out", out, |iter| native::pointwise::unary::round_meta(iter, self_)),
+}
+
+operator! {
+    /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
+    ROUND_DECIMALS: "round.decimals(Tensor self, *, int decimals) -> Tensor", round_decimals(self_: &Tensor,
+        decimals: i64) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("round.decimals", |iter| {
+            native::pointwise::unary::round_decimals_meta(iter, self_, decimals)?;
+            native::pointwise::unary::round_decimals(iter, self_, decimals)
+        })
+    },
+    Meta => iterate::functional("round.decimals", |iter| native::pointwise::unary::round_decimals_meta(iter, self_,
+        decimals)),
+}
+
+operator! {
+    /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
+    ROUND__DECIMALS: "round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)",
+        round__decimals(self_: &Tensor, decimals: i64) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("round_.decimals", self_, |iter| {
+            native::pointwise::unary::round_decimals_meta(iter, self_, decimals)?;
+            native::pointwise::unary::round_decimals(iter, self_, decimals)
+        })
+    },
+    Meta => iterate::in_place("round_.decimals", self_, |iter| native::pointwise::unary::round_decimals_meta(iter,
+        self_, decimals)),
+}
+
+operator! {
+    /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
+    ROUND_DECIMALS_OUT: "round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)",
+        round_decimals_out(self_: &Tensor, decimals: i64, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("round.decimals_out", out, |iter| {
+            native::pointwise::unary::round_decimals_meta(iter, self_, decimals)?;
+            native::pointwise::unary::round_decimals(iter, self_, decimals)
+        })
+    },
+    Meta => iterate::out("round.decimals_out", out, |iter| native::pointwise::unary::round_decimals_meta(iter, self_,
+        decimals)),
+}
+
+operator! {
+    /// Each element rounded towards 0.
+    TRUNC: "trunc(Tensor self) -> Tensor", trunc(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("trunc", |iter| {
+            native::pointwise::unary::trunc_meta(iter, self_)?;
+            native::pointwise::unary::trunc(iter, self_)
+        })
+    },
+    Meta => iterate::functional("trunc", |iter| native::pointwise::unary::trunc_meta(iter, self_)),
+}
+
+operator! {
+    /// Each element rounded towards 0.
+    TRUNC_: "trunc_(Tensor(a!) self) -> Tensor(a!)", trunc_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("trunc_", self_, |iter| {
+            native::pointwise::unary::trunc_meta(iter, self_)?;
+            native::pointwise::unary::trunc(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("trunc_", self_, |iter| native::pointwise::unary::trunc_meta(iter, self_)),
+}
+
+operator! {
+    /// Each element rounded towards 0.
+    TRUNC_OUT: "trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", trunc_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("trunc.out", out, |iter| {
+            native::pointwise::unary::trunc_meta(iter, self_)?;
+            native::pointwise::unary::trunc(iter, self_)
+        })
+    },
+    Meta => iterate::out("trunc.out", out, |iter| native::pointwise::unary::trunc_meta(iter, self_)),
+}
+
+operator! {
+    /// `self - trunc(self)`, for floating point numbers.
+    FRAC: "frac(Tensor self) -> Tensor", frac(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("frac", |iter| {
+            native::pointwise::unary::frac_meta(iter, self_)?;
+            native::pointwise::unary::frac(iter, self_)
+        })
+    },
+    Meta => iterate::functional("frac", |iter| native::pointwise::unary::frac_meta(iter, self_)),
+}
+
+operator! {
+    /// `self - trunc(self)`, for floating point numbers.
+    FRAC_: "frac_(Tensor(a!) self) -> Tensor(a!)", frac_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("frac_", self_, |iter| {
+            native::pointwise::unary::frac_meta(iter, self_)?;
+            native::pointwise::unary::frac(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("frac_", self_, |iter| native::pointwise::unary::frac_meta(iter, self_)),
+}
+
+operator! {
+    /// `self - trunc(self)`, for floating point numbers.
+    FRAC_OUT: "frac.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", frac_out(self_: &Tensor, out: &Tensor) -> (),
+        by [self_, out];
+    Cpu => {
+        iterate::out("frac.out", out, |iter| {
+            native::pointwise::unary::frac_meta(iter, self_)?;
+            native::pointwise::unary::frac(iter, self_)
+        })
+    },
+    Meta => iterate::out("frac.out", out, |iter| native::pointwise::unary::frac_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * pi / 180`, angles converted from degrees to radians.
+    DEG2RAD: "deg2rad(Tensor self) -> Tensor", deg2rad(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("deg2rad", |iter| {
+            native::pointwise::unary::deg2rad_meta(iter, self_)?;
+            native::pointwise::unary::deg2rad(iter, self_)
+        })
+    },
+    Meta => iterate::functional("deg2rad", |iter| native::pointwise::unary::deg2rad_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * pi / 180`, angles converted from degrees to radians.
+    DEG2RAD_: "deg2rad_(Tensor(a!) self) -> Tensor(a!)", deg2rad_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("deg2rad_", self_, |iter| {
+            native::pointwise::unary::deg2rad_meta(iter, self_)?;
+            native::pointwise::unary::deg2rad(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("deg2rad_", self_, |iter| native::pointwise::unary::deg2rad_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * pi / 180`, angles converted from degrees to radians.
+    DEG2RAD_OUT: "deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", deg2rad_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("deg2rad.out", out, |iter| {
+            native::pointwise::unary::deg2rad_meta(iter, self_)?;
+            native::pointwise::unary::deg2rad(iter, self_)
+        })
+    },
+    Meta => iterate::out("deg2rad.out", out, |iter| native::pointwise::unary::deg2rad_meta(iter, self_)),
+}
+
+operator! {
+    /// 0, or pi where `self` is negative; NaN is propagated.
+    ANGLE: "angle(Tensor self) -> Tensor", angle(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("angle", |iter| {
+            native::pointwise::unary::angle_meta(iter, self_)?;
+            native::pointwise::unary::angle(iter, self_)
+        })
+    },
+    Meta => iterate::functional("angle", |iter| native::pointwise::unary::angle_meta(iter, self_)),
+}
+
+operator! {
+    /// 0, or pi where `self` is negative; NaN is propagated.
+    ANGLE_OUT: "angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", angle_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("angle.out", out, |iter| {
+            native::pointwise::unary::angle_meta(iter, self_)?;
+            native::pointwise::unary::angle(iter, self_)
+        })
+    },
+    Meta => iterate::out("angle.out", out, |iter| native::pointwise::unary::angle_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * 180 / pi`, angles converted from radians to degrees.
+    RAD2DEG: "rad2deg(Tensor self) -> Tensor", rad2deg(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("rad2deg", |iter| {
+            native::pointwise::unary::rad2deg_meta(iter, self_)?;
+            native::pointwise::unary::rad2deg(iter, self_)
+        })
+    },
+    Meta => iterate::functional("rad2deg", |iter| native::pointwise::unary::rad2deg_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * 180 / pi`, angles converted from radians to degrees.
+    RAD2DEG_: "rad2deg_(Tensor(a!) self) -> Tensor(a!)", rad2deg_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("rad2deg_", self_, |iter| {
+            native::pointwise::unary::rad2deg_meta(iter, self_)?;
+            native::pointwise::unary::rad2deg(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("rad2deg_", self_, |iter| native::pointwise::unary::rad2deg_meta(iter, self_)),
+}
+
+operator! {
+    /// `self * 180 / pi`, angles converted from radians to degrees.
+    RAD2DEG_OUT: "rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", rad2deg_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("rad2deg.out", out, |iter| {
+            native::pointwise::unary::rad2deg_meta(iter, self_)?;
+            native::pointwise::unary::rad2deg(iter, self_)
+        })
+    },
+    Meta => iterate::out("rad2deg.out", out, |iter| native::pointwise::unary::rad2deg_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
+    ASINH: "asinh(Tensor self) -> Tensor", asinh(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("asinh", |iter| {
+            native::pointwise::unary::asinh_meta(iter, self_)?;
+            native::pointwise::unary::asinh(iter, self_)
+        })
+    },
+    Meta => iterate::functional("asinh", |iter| native::pointwise::unary::asinh_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
+    ASINH_: "asinh_(Tensor(a!) self) -> Tensor(a!)", asinh_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("asinh_", self_, |iter| {
+            native::pointwise::unary::asinh_meta(iter, self_)?;
+            native::pointwise::unary::asinh(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("asinh_", self_, |iter| native::pointwise::unary::asinh_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
+    ASINH_OUT: "asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", asinh_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("asinh.out", out, |iter| {
+            native::pointwise::unary::asinh_meta(iter, self_)?;
+            native::pointwise::unary::asinh(iter, self_)
+        })
+    },
+    Meta => iterate::out("asinh.out", out, |iter| native::pointwise::unary::asinh_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
+    ACOSH: "acosh(Tensor self) -> Tensor", acosh(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("acosh", |iter| {
+            native::pointwise::unary::acosh_meta(iter, self_)?;
+            native::pointwise::unary::acosh(iter, self_)
+        })
+    },
+    Meta => iterate::functional("acosh", |iter| native::pointwise::unary::acosh_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
+    ACOSH_: "acosh_(Tensor(a!) self) -> Tensor(a!)", acosh_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("acosh_", self_, |iter| {
+            native::pointwise::unary::acosh_meta(iter, self_)?;
+            native::pointwise::unary::acosh(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("acosh_", self_, |iter| native::pointwise::unary::acosh_meta(iter, self_)),
+}
+
+operator! {
+    /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
+    ACOSH_OUT: "acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", acosh_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("acosh.out", out, |iter| {
+            native::pointwise::unary::acosh_meta(iter, self_)?;
+            native::pointwise::unary::acosh(iter, self_)
+        })
+    },
+    Meta => iterate::out("acosh.out", out, |iter| native::pointwise::unary::acosh_meta(iter, self_)),
+}
+
+operator! {
+    /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+    ATANH: "atanh(Tensor self) -> Tensor", atanh(self_: &Tensor) -> Tensor, by [self_];
+    Cpu => {
+        iterate::functional("atanh", |iter| {
+            native::pointwise::unary::atanh_meta(iter, self_)?;
+            native::pointwise::unary::atanh(iter, self_)
+        })
+    },
+    Meta => iterate::functional("atanh", |iter| native::pointwise::unary::atanh_meta(iter, self_)),
+}
+
+operator! {
+    /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+    ATANH_: "atanh_(Tensor(a!) self) -> Tensor(a!)", atanh_(self_: &Tensor) -> (), by [self_];
+    Cpu => {
+        iterate::in_place("atanh_", self_, |iter| {
+            native::pointwise::unary::atanh_meta(iter, self_)?;
+            native::pointwise::unary::atanh(iter, self_)
+        })
+    },
+    Meta => iterate::in_place("atanh_", self_, |iter| native::pointwise::unary::atanh_meta(iter, self_)),
+}
+
+operator! {
+    /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+    ATANH_OUT: "atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", atanh_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        iterate::out("atanh.out", out, |iter| {
+            native::pointwise::unary::atanh_meta(iter, self_)?;
+            native::pointwise::unary::atanh(iter, self_)
+        })
+    },
+    Meta => iterate::out("atanh.out", out, |iter| native::pointwise::unary::atanh_meta(iter, self_)),
 }

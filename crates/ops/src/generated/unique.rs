@@ -2,209 +2,82 @@
 
 //! The operators whose kernels are in `native::unique`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `_unique2`.
-pub type _Unique2Fn = fn(DispatchKeySet, &Tensor, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `_unique2`.
-pub static _UNIQUE2: Operator<_Unique2Fn> = Operator::new(
-    "_unique2",
-    "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, _unique2_kernel as _Unique2Fn),
-        Kernel::new(DispatchKey::Meta, _unique2_kernel as _Unique2Fn),
-        observed!(_UNIQUE2: _Unique2Fn, [self_], self_, sorted, return_inverse, return_counts),
-        boxing!(_UNIQUE2: _Unique2Fn, self_, sorted, return_inverse, return_counts),
-    ],
-    _unique2_boxed,
-);
-
-/// The distinct values in sorted order, for each element the index of its value, and for each value the number of its occurrences.
-///
-/// `_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn _unique2(
-    self_: &Tensor,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = _UNIQUE2.select(self_.key_set())?;
-    kernel(keys, self_, sorted, return_inverse, return_counts)
+operator! {
+    /// The distinct values in sorted order, for each element the index of its value, and for each value the number of its occurrences.
+    _UNIQUE2: "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+        _unique2(self_: &Tensor, sorted: bool, return_inverse: bool, return_counts: bool) -> (Tensor, Tensor, Tensor),
+        by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), sorted, return_inverse, return_counts);
+        }
+        native::index::unique::unique2(self_, sorted, return_inverse, return_counts)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), sorted, return_inverse, return_counts);
+        }
+        native::index::unique::unique2(self_, sorted, return_inverse, return_counts)
+    },
 }
 
-fn _unique2_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if self_.was_resized() {
-        return _unique2_kernel(_keys, &self_.snapshot(), sorted, return_inverse, return_counts);
-    }
-    native::index::unique::unique2(self_, sorted, return_inverse, return_counts)
+operator! {
+    /// The first of each run of equal elements, for each element the index of its run, and the length of each run.
+    UNIQUE_CONSECUTIVE: "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
+        unique_consecutive(self_: &Tensor, return_inverse: bool, return_counts: bool, dim: Option<i64>) -> (Tensor,
+        Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), return_inverse, return_counts, dim);
+        }
+        native::index::unique::unique_consecutive(self_, return_inverse, return_counts, dim)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), return_inverse, return_counts, dim);
+        }
+        native::index::unique::unique_consecutive(self_, return_inverse, return_counts, dim)
+    },
 }
 
-fn _unique2_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_unique2", given, 4)?;
-    _unique2(arguments.tensor()?, arguments.bool()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The distinct slices of a dimension in sorted order, for each slice the index of the one that equals it, and for each distinct slice the number of its occurrences.
+    UNIQUE_DIM: "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+        unique_dim(self_: &Tensor, dim: i64, sorted: bool, return_inverse: bool, return_counts: bool) -> (Tensor,
+        Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, sorted, return_inverse, return_counts);
+        }
+        native::index::unique::unique_dim(self_, dim, sorted, return_inverse, return_counts)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, sorted, return_inverse, return_counts);
+        }
+        native::index::unique::unique_dim(self_, dim, sorted, return_inverse, return_counts)
+    },
 }
 
-/// A kernel of `unique_consecutive`.
-pub type UniqueConsecutiveFn =
-    fn(DispatchKeySet, &Tensor, bool, bool, Option<i64>) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `unique_consecutive`.
-pub static UNIQUE_CONSECUTIVE: Operator<UniqueConsecutiveFn> = Operator::new(
-    "unique_consecutive",
-    "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, unique_consecutive_kernel as UniqueConsecutiveFn),
-        Kernel::new(DispatchKey::Meta, unique_consecutive_kernel as UniqueConsecutiveFn),
-        observed!(UNIQUE_CONSECUTIVE: UniqueConsecutiveFn, [self_], self_, return_inverse, return_counts, dim),
-        boxing!(UNIQUE_CONSECUTIVE: UniqueConsecutiveFn, self_, return_inverse, return_counts, dim),
-    ],
-    unique_consecutive_boxed,
-);
-
-/// The first of each run of equal elements, for each element the index of its run, and the length of each run.
-///
-/// `unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn unique_consecutive(
-    self_: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = UNIQUE_CONSECUTIVE.select(self_.key_set())?;
-    kernel(keys, self_, return_inverse, return_counts, dim)
-}
-
-fn unique_consecutive_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if self_.was_resized() {
-        return unique_consecutive_kernel(_keys, &self_.snapshot(), return_inverse, return_counts, dim);
-    }
-    native::index::unique::unique_consecutive(self_, return_inverse, return_counts, dim)
-}
-
-fn unique_consecutive_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unique_consecutive", given, 4)?;
-    unique_consecutive(arguments.tensor()?, arguments.bool()?, arguments.bool()?, arguments.optional_int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `unique_dim`.
-pub type UniqueDimFn = fn(DispatchKeySet, &Tensor, i64, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `unique_dim`.
-pub static UNIQUE_DIM: Operator<UniqueDimFn> = Operator::new(
-    "unique_dim",
-    "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, unique_dim_kernel as UniqueDimFn),
-        Kernel::new(DispatchKey::Meta, unique_dim_kernel as UniqueDimFn),
-        observed!(UNIQUE_DIM: UniqueDimFn, [self_], self_, dim, sorted, return_inverse, return_counts),
-        boxing!(UNIQUE_DIM: UniqueDimFn, self_, dim, sorted, return_inverse, return_counts),
-    ],
-    unique_dim_boxed,
-);
-
-/// The distinct slices of a dimension in sorted order, for each slice the index of the one that equals it, and for each distinct slice the number of its occurrences.
-///
-/// `unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn unique_dim(
-    self_: &Tensor,
-    dim: i64,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = UNIQUE_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, sorted, return_inverse, return_counts)
-}
-
-fn unique_dim_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if self_.was_resized() {
-        return unique_dim_kernel(_keys, &self_.snapshot(), dim, sorted, return_inverse, return_counts);
-    }
-    native::index::unique::unique_dim(self_, dim, sorted, return_inverse, return_counts)
-}
-
-fn unique_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unique_dim", given, 5)?;
-    unique_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `unique_dim_consecutive`.
-pub type UniqueDimConsecutiveFn =
-    fn(DispatchKeySet, &Tensor, i64, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `unique_dim_consecutive`.
-pub static UNIQUE_DIM_CONSECUTIVE: Operator<UniqueDimConsecutiveFn> = Operator::new(
-    "unique_dim_consecutive",
-    "unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, unique_dim_consecutive_kernel as UniqueDimConsecutiveFn),
-        Kernel::new(DispatchKey::Meta, unique_dim_consecutive_kernel as UniqueDimConsecutiveFn),
-        observed!(UNIQUE_DIM_CONSECUTIVE: UniqueDimConsecutiveFn, [self_], self_, dim, return_inverse, return_counts),
-        boxing!(UNIQUE_DIM_CONSECUTIVE: UniqueDimConsecutiveFn, self_, dim, return_inverse, return_counts),
-    ],
-    unique_dim_consecutive_boxed,
-);
-
-/// `unique_consecutive` of the slices of a dimension.
-///
-/// `unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn unique_dim_consecutive(
-    self_: &Tensor,
-    dim: i64,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = UNIQUE_DIM_CONSECUTIVE.select(self_.key_set())?;
-    kernel(keys, self_, dim, return_inverse, return_counts)
-}
-
-fn unique_dim_consecutive_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    if self_.was_resized() {
-        return unique_dim_consecutive_kernel(_keys, &self_.snapshot(), dim, return_inverse, return_counts);
-    }
-    native::index::unique::unique_dim_consecutive(self_, dim, return_inverse, return_counts)
-}
-
-fn unique_dim_consecutive_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unique_dim_consecutive", given, 4)?;
-    unique_dim_consecutive(arguments.tensor()?, arguments.int()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `unique_consecutive` of the slices of a dimension.
+    UNIQUE_DIM_CONSECUTIVE: "unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+        unique_dim_consecutive(self_: &Tensor, dim: i64, return_inverse: bool, return_counts: bool) -> (Tensor,
+        Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, return_inverse, return_counts);
+        }
+        native::index::unique::unique_dim_consecutive(self_, dim, return_inverse, return_counts)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, return_inverse, return_counts);
+        }
+        native::index::unique::unique_dim_consecutive(self_, dim, return_inverse, return_counts)
+    },
 }

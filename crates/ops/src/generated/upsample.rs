@@ -2,2221 +2,401 @@
 
 //! The operators whose kernels are in `native::upsample`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `upsample_nearest1d`.
-pub type UpsampleNearest1dFn = fn(DispatchKeySet, &Tensor, &[i64], Option<f64>) -> Result<Tensor>;
-
-/// The operator `upsample_nearest1d`.
-pub static UPSAMPLE_NEAREST1D: Operator<UpsampleNearest1dFn> = Operator::new(
-    "upsample_nearest1d",
-    "upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest1d_composite as UpsampleNearest1dFn,
-        ),
-        observed!(UPSAMPLE_NEAREST1D: UpsampleNearest1dFn, [self_], self_, output_size, scales),
-        boxing!(UPSAMPLE_NEAREST1D: UpsampleNearest1dFn, self_, output_size, scales),
-    ],
-    upsample_nearest1d_boxed,
-);
-
-/// `y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor`
-#[inline]
-pub fn upsample_nearest1d(self_: &Tensor, output_size: &[i64], scales: Option<f64>) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_NEAREST1D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, scales)
-}
-
-fn upsample_nearest1d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_nearest1d(self_, output_size, scales)
-}
-
-fn upsample_nearest1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest1d", given, 3)?;
-    upsample_nearest1d(arguments.tensor()?, arguments.ints()?, arguments.optional_float()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest1d.out`.
-pub type UpsampleNearest1dOutFn = fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_nearest1d.out`.
-pub static UPSAMPLE_NEAREST1D_OUT: Operator<UpsampleNearest1dOutFn> = Operator::new(
-    "upsample_nearest1d.out",
-    "upsample_nearest1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest1d_out_composite as UpsampleNearest1dOutFn,
-        ),
-        observed!(UPSAMPLE_NEAREST1D_OUT: UpsampleNearest1dOutFn, [self_, out], self_, output_size, scales, out),
-        boxing!(UPSAMPLE_NEAREST1D_OUT: UpsampleNearest1dOutFn, self_, output_size, scales, out),
-    ],
-    upsample_nearest1d_out_boxed,
-);
-
-/// `y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_nearest1d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_NEAREST1D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, scales, out)
-}
-
-fn upsample_nearest1d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::upsample_nearest1d(self_, output_size, scales)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_nearest1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest1d.out", given, 4)?;
-    upsample_nearest1d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest1d.vec`.
-pub type UpsampleNearest1dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `upsample_nearest1d.vec`.
-pub static UPSAMPLE_NEAREST1D_VEC: Operator<UpsampleNearest1dVecFn> = Operator::new(
-    "upsample_nearest1d.vec",
-    "upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest1d_vec_composite as UpsampleNearest1dVecFn,
-        ),
-        observed!(UPSAMPLE_NEAREST1D_VEC: UpsampleNearest1dVecFn, [input], input, output_size, scale_factors),
-        boxing!(UPSAMPLE_NEAREST1D_VEC: UpsampleNearest1dVecFn, input, output_size, scale_factors),
-    ],
-    upsample_nearest1d_vec_boxed,
-);
-
-/// `y[i] = input[floor(i * scale)]`, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn upsample_nearest1d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_NEAREST1D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, scale_factors)
-}
-
-fn upsample_nearest1d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)
-}
-
-fn upsample_nearest1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest1d.vec", given, 3)?;
-    upsample_nearest1d_vec(arguments.tensor()?, arguments.optional_ints()?, arguments.optional_floats()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest1d.vec_out`.
-pub type UpsampleNearest1dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_nearest1d.vec_out`.
-pub static UPSAMPLE_NEAREST1D_VEC_OUT: Operator<UpsampleNearest1dVecOutFn> = Operator::new(
-    "upsample_nearest1d.vec_out",
-    "upsample_nearest1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest1d_vec_out_composite as UpsampleNearest1dVecOutFn,
-        ),
-        observed!(UPSAMPLE_NEAREST1D_VEC_OUT: UpsampleNearest1dVecOutFn, [input, out], input, output_size, scale_factors, out),
-        boxing!(UPSAMPLE_NEAREST1D_VEC_OUT: UpsampleNearest1dVecOutFn, input, output_size, scale_factors, out),
-    ],
-    upsample_nearest1d_vec_out_boxed,
-);
-
-/// `y[i] = input[floor(i * scale)]`, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_nearest1d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_NEAREST1D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, scale_factors, out)
-}
-
-fn upsample_nearest1d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_nearest1d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest1d.vec_out", given, 4)?;
-    upsample_nearest1d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest2d`.
-pub type UpsampleNearest2dFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>) -> Result<Tensor>;
-
-/// The operator `upsample_nearest2d`.
-pub static UPSAMPLE_NEAREST2D: Operator<UpsampleNearest2dFn> = Operator::new(
-    "upsample_nearest2d",
-    "upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest2d_composite as UpsampleNearest2dFn,
-        ),
-        observed!(UPSAMPLE_NEAREST2D: UpsampleNearest2dFn, [self_], self_, output_size, scales_h, scales_w),
-        boxing!(UPSAMPLE_NEAREST2D: UpsampleNearest2dFn, self_, output_size, scales_h, scales_w),
-    ],
-    upsample_nearest2d_boxed,
-);
-
-/// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor`
-#[inline]
-pub fn upsample_nearest2d(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_NEAREST2D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, scales_h, scales_w)
-}
-
-fn upsample_nearest2d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_nearest2d(self_, output_size, scales_h, scales_w)
-}
-
-fn upsample_nearest2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest2d", given, 4)?;
-    upsample_nearest2d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest2d.out`.
-pub type UpsampleNearest2dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_nearest2d.out`.
-pub static UPSAMPLE_NEAREST2D_OUT: Operator<UpsampleNearest2dOutFn> = Operator::new(
-    "upsample_nearest2d.out",
-    "upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest2d_out_composite as UpsampleNearest2dOutFn,
-        ),
-        observed!(UPSAMPLE_NEAREST2D_OUT: UpsampleNearest2dOutFn, [self_, out], self_, output_size, scales_h, scales_w, out),
-        boxing!(UPSAMPLE_NEAREST2D_OUT: UpsampleNearest2dOutFn, self_, output_size, scales_h, scales_w, out),
-    ],
-    upsample_nearest2d_out_boxed,
-);
-
-/// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_nearest2d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_NEAREST2D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, scales_h, scales_w, out)
-}
-
-fn upsample_nearest2d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::upsample_nearest2d(self_, output_size, scales_h, scales_w)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_nearest2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest2d.out", given, 5)?;
-    upsample_nearest2d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest2d.vec`.
-pub type UpsampleNearest2dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `upsample_nearest2d.vec`.
-pub static UPSAMPLE_NEAREST2D_VEC: Operator<UpsampleNearest2dVecFn> = Operator::new(
-    "upsample_nearest2d.vec",
-    "upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest2d_vec_composite as UpsampleNearest2dVecFn,
-        ),
-        observed!(UPSAMPLE_NEAREST2D_VEC: UpsampleNearest2dVecFn, [input], input, output_size, scale_factors),
-        boxing!(UPSAMPLE_NEAREST2D_VEC: UpsampleNearest2dVecFn, input, output_size, scale_factors),
-    ],
-    upsample_nearest2d_vec_boxed,
-);
-
-/// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn upsample_nearest2d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_NEAREST2D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, scale_factors)
-}
-
-fn upsample_nearest2d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)
-}
-
-fn upsample_nearest2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest2d.vec", given, 3)?;
-    upsample_nearest2d_vec(arguments.tensor()?, arguments.optional_ints()?, arguments.optional_floats()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest2d.vec_out`.
-pub type UpsampleNearest2dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_nearest2d.vec_out`.
-pub static UPSAMPLE_NEAREST2D_VEC_OUT: Operator<UpsampleNearest2dVecOutFn> = Operator::new(
-    "upsample_nearest2d.vec_out",
-    "upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest2d_vec_out_composite as UpsampleNearest2dVecOutFn,
-        ),
-        observed!(UPSAMPLE_NEAREST2D_VEC_OUT: UpsampleNearest2dVecOutFn, [input, out], input, output_size, scale_factors, out),
-        boxing!(UPSAMPLE_NEAREST2D_VEC_OUT: UpsampleNearest2dVecOutFn, input, output_size, scale_factors, out),
-    ],
-    upsample_nearest2d_vec_out_boxed,
-);
-
-/// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_nearest2d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_NEAREST2D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, scale_factors, out)
-}
-
-fn upsample_nearest2d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_nearest2d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest2d.vec_out", given, 4)?;
-    upsample_nearest2d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest3d`.
-pub type UpsampleNearest3dFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>, Option<f64>) -> Result<Tensor>;
-
-/// The operator `upsample_nearest3d`.
-pub static UPSAMPLE_NEAREST3D: Operator<UpsampleNearest3dFn> = Operator::new(
-    "upsample_nearest3d",
-    "upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest3d_composite as UpsampleNearest3dFn,
-        ),
-        observed!(UPSAMPLE_NEAREST3D: UpsampleNearest3dFn, [self_], self_, output_size, scales_d, scales_h, scales_w),
-        boxing!(UPSAMPLE_NEAREST3D: UpsampleNearest3dFn, self_, output_size, scales_d, scales_h, scales_w),
-    ],
-    upsample_nearest3d_boxed,
-);
-
-/// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
-#[inline]
-pub fn upsample_nearest3d(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_NEAREST3D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, scales_d, scales_h, scales_w)
-}
-
-fn upsample_nearest3d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_nearest3d(self_, output_size, scales_d, scales_h, scales_w)
-}
-
-fn upsample_nearest3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest3d", given, 5)?;
-    upsample_nearest3d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest3d.out`.
-pub type UpsampleNearest3dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_nearest3d.out`.
-pub static UPSAMPLE_NEAREST3D_OUT: Operator<UpsampleNearest3dOutFn> = Operator::new(
-    "upsample_nearest3d.out",
-    "upsample_nearest3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest3d_out_composite as UpsampleNearest3dOutFn,
-        ),
-        observed!(UPSAMPLE_NEAREST3D_OUT: UpsampleNearest3dOutFn, [self_, out], self_, output_size, scales_d, scales_h, scales_w, out),
-        boxing!(UPSAMPLE_NEAREST3D_OUT: UpsampleNearest3dOutFn, self_, output_size, scales_d, scales_h, scales_w, out),
-    ],
-    upsample_nearest3d_out_boxed,
-);
-
-/// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_nearest3d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_NEAREST3D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, scales_d, scales_h, scales_w, out)
-}
-
-fn upsample_nearest3d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::upsample_nearest3d(self_, output_size, scales_d, scales_h, scales_w)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_nearest3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest3d.out", given, 6)?;
-    upsample_nearest3d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest3d.vec`.
-pub type UpsampleNearest3dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `upsample_nearest3d.vec`.
-pub static UPSAMPLE_NEAREST3D_VEC: Operator<UpsampleNearest3dVecFn> = Operator::new(
-    "upsample_nearest3d.vec",
-    "upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest3d_vec_composite as UpsampleNearest3dVecFn,
-        ),
-        observed!(UPSAMPLE_NEAREST3D_VEC: UpsampleNearest3dVecFn, [input], input, output_size, scale_factors),
-        boxing!(UPSAMPLE_NEAREST3D_VEC: UpsampleNearest3dVecFn, input, output_size, scale_factors),
-    ],
-    upsample_nearest3d_vec_boxed,
-);
-
-/// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn upsample_nearest3d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_NEAREST3D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, scale_factors)
-}
-
-fn upsample_nearest3d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)
-}
-
-fn upsample_nearest3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest3d.vec", given, 3)?;
-    upsample_nearest3d_vec(arguments.tensor()?, arguments.optional_ints()?, arguments.optional_floats()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_nearest3d.vec_out`.
-pub type UpsampleNearest3dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_nearest3d.vec_out`.
-pub static UPSAMPLE_NEAREST3D_VEC_OUT: Operator<UpsampleNearest3dVecOutFn> = Operator::new(
-    "upsample_nearest3d.vec_out",
-    "upsample_nearest3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_nearest3d_vec_out_composite as UpsampleNearest3dVecOutFn,
-        ),
-        observed!(UPSAMPLE_NEAREST3D_VEC_OUT: UpsampleNearest3dVecOutFn, [input, out], input, output_size, scale_factors, out),
-        boxing!(UPSAMPLE_NEAREST3D_VEC_OUT: UpsampleNearest3dVecOutFn, input, output_size, scale_factors, out),
-    ],
-    upsample_nearest3d_vec_out_boxed,
-);
-
-/// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
-///
-/// `upsample_nearest3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_nearest3d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_NEAREST3D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, scale_factors, out)
-}
-
-fn upsample_nearest3d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_nearest3d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_nearest3d.vec_out", given, 4)?;
-    upsample_nearest3d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact1d`.
-pub type _UpsampleNearestExact1dFn = fn(DispatchKeySet, &Tensor, &[i64], Option<f64>) -> Result<Tensor>;
-
-/// The operator `_upsample_nearest_exact1d`.
-pub static _UPSAMPLE_NEAREST_EXACT1D: Operator<_UpsampleNearestExact1dFn> = Operator::new(
-    "_upsample_nearest_exact1d",
-    "_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact1d_composite as _UpsampleNearestExact1dFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT1D: _UpsampleNearestExact1dFn, [self_], self_, output_size, scales),
-        boxing!(_UPSAMPLE_NEAREST_EXACT1D: _UpsampleNearestExact1dFn, self_, output_size, scales),
-    ],
-    _upsample_nearest_exact1d_boxed,
-);
-
-/// `y[i] = self[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor`
-#[inline]
-pub fn _upsample_nearest_exact1d(self_: &Tensor, output_size: &[i64], scales: Option<f64>) -> Result<Tensor> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT1D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, scales)
-}
-
-fn _upsample_nearest_exact1d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::_upsample_nearest_exact1d(self_, output_size, scales)
-}
-
-fn _upsample_nearest_exact1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact1d", given, 3)?;
-    _upsample_nearest_exact1d(arguments.tensor()?, arguments.ints()?, arguments.optional_float()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact1d.out`.
-pub type _UpsampleNearestExact1dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `_upsample_nearest_exact1d.out`.
-pub static _UPSAMPLE_NEAREST_EXACT1D_OUT: Operator<_UpsampleNearestExact1dOutFn> = Operator::new(
-    "_upsample_nearest_exact1d.out",
-    "_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact1d_out_composite as _UpsampleNearestExact1dOutFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT1D_OUT: _UpsampleNearestExact1dOutFn, [self_, out], self_, output_size, scales, out),
-        boxing!(_UPSAMPLE_NEAREST_EXACT1D_OUT: _UpsampleNearestExact1dOutFn, self_, output_size, scales, out),
-    ],
-    _upsample_nearest_exact1d_out_boxed,
-);
-
-/// `y[i] = self[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _upsample_nearest_exact1d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT1D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, scales, out)
-}
-
-fn _upsample_nearest_exact1d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::_upsample_nearest_exact1d(self_, output_size, scales)?;
-    copy_to_out(&result, out)
-}
-
-fn _upsample_nearest_exact1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact1d.out", given, 4)?;
-    _upsample_nearest_exact1d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact1d.vec`.
-pub type _UpsampleNearestExact1dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `_upsample_nearest_exact1d.vec`.
-pub static _UPSAMPLE_NEAREST_EXACT1D_VEC: Operator<_UpsampleNearestExact1dVecFn> = Operator::new(
-    "_upsample_nearest_exact1d.vec",
-    "_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact1d_vec_composite as _UpsampleNearestExact1dVecFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT1D_VEC: _UpsampleNearestExact1dVecFn, [input], input, output_size, scale_factors),
-        boxing!(_UPSAMPLE_NEAREST_EXACT1D_VEC: _UpsampleNearestExact1dVecFn, input, output_size, scale_factors),
-    ],
-    _upsample_nearest_exact1d_vec_boxed,
-);
-
-/// `y[i] = input[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn _upsample_nearest_exact1d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT1D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, scale_factors)
-}
-
-fn _upsample_nearest_exact1d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)
-}
-
-fn _upsample_nearest_exact1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact1d.vec", given, 3)?;
-    _upsample_nearest_exact1d_vec(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_floats()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact1d.vec_out`.
-pub type _UpsampleNearestExact1dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `_upsample_nearest_exact1d.vec_out`.
-pub static _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: Operator<_UpsampleNearestExact1dVecOutFn> = Operator::new(
-    "_upsample_nearest_exact1d.vec_out",
-    "_upsample_nearest_exact1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact1d_vec_out_composite as _UpsampleNearestExact1dVecOutFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: _UpsampleNearestExact1dVecOutFn, [input, out], input, output_size, scale_factors, out),
-        boxing!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: _UpsampleNearestExact1dVecOutFn, input, output_size, scale_factors, out),
-    ],
-    _upsample_nearest_exact1d_vec_out_boxed,
-);
-
-/// `y[i] = input[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _upsample_nearest_exact1d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, scale_factors, out)
-}
-
-fn _upsample_nearest_exact1d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn _upsample_nearest_exact1d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact1d.vec_out", given, 4)?;
-    _upsample_nearest_exact1d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact2d`.
-pub type _UpsampleNearestExact2dFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>) -> Result<Tensor>;
-
-/// The operator `_upsample_nearest_exact2d`.
-pub static _UPSAMPLE_NEAREST_EXACT2D: Operator<_UpsampleNearestExact2dFn> = Operator::new(
-    "_upsample_nearest_exact2d",
-    "_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact2d_composite as _UpsampleNearestExact2dFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT2D: _UpsampleNearestExact2dFn, [self_], self_, output_size, scales_h, scales_w),
-        boxing!(_UPSAMPLE_NEAREST_EXACT2D: _UpsampleNearestExact2dFn, self_, output_size, scales_h, scales_w),
-    ],
-    _upsample_nearest_exact2d_boxed,
-);
-
-/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor`
-#[inline]
-pub fn _upsample_nearest_exact2d(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT2D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, scales_h, scales_w)
-}
-
-fn _upsample_nearest_exact2d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)
-}
-
-fn _upsample_nearest_exact2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact2d", given, 4)?;
-    _upsample_nearest_exact2d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact2d.out`.
-pub type _UpsampleNearestExact2dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `_upsample_nearest_exact2d.out`.
-pub static _UPSAMPLE_NEAREST_EXACT2D_OUT: Operator<_UpsampleNearestExact2dOutFn> = Operator::new(
-    "_upsample_nearest_exact2d.out",
-    "_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact2d_out_composite as _UpsampleNearestExact2dOutFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT2D_OUT: _UpsampleNearestExact2dOutFn, [self_, out], self_, output_size, scales_h, scales_w, out),
-        boxing!(_UPSAMPLE_NEAREST_EXACT2D_OUT: _UpsampleNearestExact2dOutFn, self_, output_size, scales_h, scales_w, out),
-    ],
-    _upsample_nearest_exact2d_out_boxed,
-);
-
-/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _upsample_nearest_exact2d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT2D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, scales_h, scales_w, out)
-}
-
-fn _upsample_nearest_exact2d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)?;
-    copy_to_out(&result, out)
-}
-
-fn _upsample_nearest_exact2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact2d.out", given, 5)?;
-    _upsample_nearest_exact2d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact2d.vec`.
-pub type _UpsampleNearestExact2dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `_upsample_nearest_exact2d.vec`.
-pub static _UPSAMPLE_NEAREST_EXACT2D_VEC: Operator<_UpsampleNearestExact2dVecFn> = Operator::new(
-    "_upsample_nearest_exact2d.vec",
-    "_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact2d_vec_composite as _UpsampleNearestExact2dVecFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT2D_VEC: _UpsampleNearestExact2dVecFn, [input], input, output_size, scale_factors),
-        boxing!(_UPSAMPLE_NEAREST_EXACT2D_VEC: _UpsampleNearestExact2dVecFn, input, output_size, scale_factors),
-    ],
-    _upsample_nearest_exact2d_vec_boxed,
-);
-
-/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn _upsample_nearest_exact2d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT2D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, scale_factors)
-}
-
-fn _upsample_nearest_exact2d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)
-}
-
-fn _upsample_nearest_exact2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact2d.vec", given, 3)?;
-    _upsample_nearest_exact2d_vec(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_floats()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact2d.vec_out`.
-pub type _UpsampleNearestExact2dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `_upsample_nearest_exact2d.vec_out`.
-pub static _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: Operator<_UpsampleNearestExact2dVecOutFn> = Operator::new(
-    "_upsample_nearest_exact2d.vec_out",
-    "_upsample_nearest_exact2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact2d_vec_out_composite as _UpsampleNearestExact2dVecOutFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: _UpsampleNearestExact2dVecOutFn, [input, out], input, output_size, scale_factors, out),
-        boxing!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: _UpsampleNearestExact2dVecOutFn, input, output_size, scale_factors, out),
-    ],
-    _upsample_nearest_exact2d_vec_out_boxed,
-);
-
-/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _upsample_nearest_exact2d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, scale_factors, out)
-}
-
-fn _upsample_nearest_exact2d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn _upsample_nearest_exact2d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact2d.vec_out", given, 4)?;
-    _upsample_nearest_exact2d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact3d`.
-pub type _UpsampleNearestExact3dFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>, Option<f64>) -> Result<Tensor>;
-
-/// The operator `_upsample_nearest_exact3d`.
-pub static _UPSAMPLE_NEAREST_EXACT3D: Operator<_UpsampleNearestExact3dFn> = Operator::new(
-    "_upsample_nearest_exact3d",
-    "_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact3d_composite as _UpsampleNearestExact3dFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT3D: _UpsampleNearestExact3dFn, [self_], self_, output_size, scales_d, scales_h, scales_w),
-        boxing!(_UPSAMPLE_NEAREST_EXACT3D: _UpsampleNearestExact3dFn, self_, output_size, scales_d, scales_h, scales_w),
-    ],
-    _upsample_nearest_exact3d_boxed,
-);
-
-/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
-#[inline]
-pub fn _upsample_nearest_exact3d(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT3D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, scales_d, scales_h, scales_w)
-}
-
-fn _upsample_nearest_exact3d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d, scales_h, scales_w)
-}
-
-fn _upsample_nearest_exact3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact3d", given, 5)?;
-    _upsample_nearest_exact3d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact3d.out`.
-pub type _UpsampleNearestExact3dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `_upsample_nearest_exact3d.out`.
-pub static _UPSAMPLE_NEAREST_EXACT3D_OUT: Operator<_UpsampleNearestExact3dOutFn> = Operator::new(
-    "_upsample_nearest_exact3d.out",
-    "_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact3d_out_composite as _UpsampleNearestExact3dOutFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT3D_OUT: _UpsampleNearestExact3dOutFn, [self_, out], self_, output_size, scales_d, scales_h, scales_w, out),
-        boxing!(_UPSAMPLE_NEAREST_EXACT3D_OUT: _UpsampleNearestExact3dOutFn, self_, output_size, scales_d, scales_h, scales_w, out),
-    ],
-    _upsample_nearest_exact3d_out_boxed,
-);
-
-/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _upsample_nearest_exact3d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT3D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, scales_d, scales_h, scales_w, out)
-}
-
-fn _upsample_nearest_exact3d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result =
-        native::nn::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d, scales_h, scales_w)?;
-    copy_to_out(&result, out)
-}
-
-fn _upsample_nearest_exact3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact3d.out", given, 6)?;
-    _upsample_nearest_exact3d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact3d.vec`.
-pub type _UpsampleNearestExact3dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `_upsample_nearest_exact3d.vec`.
-pub static _UPSAMPLE_NEAREST_EXACT3D_VEC: Operator<_UpsampleNearestExact3dVecFn> = Operator::new(
-    "_upsample_nearest_exact3d.vec",
-    "_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact3d_vec_composite as _UpsampleNearestExact3dVecFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT3D_VEC: _UpsampleNearestExact3dVecFn, [input], input, output_size, scale_factors),
-        boxing!(_UPSAMPLE_NEAREST_EXACT3D_VEC: _UpsampleNearestExact3dVecFn, input, output_size, scale_factors),
-    ],
-    _upsample_nearest_exact3d_vec_boxed,
-);
-
-/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn _upsample_nearest_exact3d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT3D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, scale_factors)
-}
-
-fn _upsample_nearest_exact3d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)
-}
-
-fn _upsample_nearest_exact3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact3d.vec", given, 3)?;
-    _upsample_nearest_exact3d_vec(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_floats()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `_upsample_nearest_exact3d.vec_out`.
-pub type _UpsampleNearestExact3dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `_upsample_nearest_exact3d.vec_out`.
-pub static _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: Operator<_UpsampleNearestExact3dVecOutFn> = Operator::new(
-    "_upsample_nearest_exact3d.vec_out",
-    "_upsample_nearest_exact3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _upsample_nearest_exact3d_vec_out_composite as _UpsampleNearestExact3dVecOutFn,
-        ),
-        observed!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: _UpsampleNearestExact3dVecOutFn, [input, out], input, output_size, scale_factors, out),
-        boxing!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: _UpsampleNearestExact3dVecOutFn, input, output_size, scale_factors, out),
-    ],
-    _upsample_nearest_exact3d_vec_out_boxed,
-);
-
-/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
-///
-/// `_upsample_nearest_exact3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn _upsample_nearest_exact3d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, scale_factors, out)
-}
-
-fn _upsample_nearest_exact3d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn _upsample_nearest_exact3d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_upsample_nearest_exact3d.vec_out", given, 4)?;
-    _upsample_nearest_exact3d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_linear1d`.
-pub type UpsampleLinear1dFn = fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>) -> Result<Tensor>;
-
-/// The operator `upsample_linear1d`.
-pub static UPSAMPLE_LINEAR1D: Operator<UpsampleLinear1dFn> = Operator::new(
-    "upsample_linear1d",
-    "upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_linear1d_composite as UpsampleLinear1dFn,
-        ),
-        observed!(UPSAMPLE_LINEAR1D: UpsampleLinear1dFn, [self_], self_, output_size, align_corners, scales),
-        boxing!(UPSAMPLE_LINEAR1D: UpsampleLinear1dFn, self_, output_size, align_corners, scales),
-    ],
-    upsample_linear1d_boxed,
-);
-
-/// Linear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor`
-#[inline]
-pub fn upsample_linear1d(
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_LINEAR1D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, align_corners, scales)
-}
-
-fn upsample_linear1d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_linear1d(self_, output_size, align_corners, scales)
-}
-
-fn upsample_linear1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_linear1d", given, 4)?;
-    upsample_linear1d(arguments.tensor()?, arguments.ints()?, arguments.bool()?, arguments.optional_float()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_linear1d.out`.
-pub type UpsampleLinear1dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_linear1d.out`.
-pub static UPSAMPLE_LINEAR1D_OUT: Operator<UpsampleLinear1dOutFn> = Operator::new(
-    "upsample_linear1d.out",
-    "upsample_linear1d.out(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_linear1d_out_composite as UpsampleLinear1dOutFn,
-        ),
-        observed!(UPSAMPLE_LINEAR1D_OUT: UpsampleLinear1dOutFn, [self_, out], self_, output_size, align_corners, scales, out),
-        boxing!(UPSAMPLE_LINEAR1D_OUT: UpsampleLinear1dOutFn, self_, output_size, align_corners, scales, out),
-    ],
-    upsample_linear1d_out_boxed,
-);
-
-/// Linear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_linear1d.out(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_linear1d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_LINEAR1D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, align_corners, scales, out)
-}
-
-fn upsample_linear1d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::upsample_linear1d(self_, output_size, align_corners, scales)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_linear1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_linear1d.out", given, 5)?;
-    upsample_linear1d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_linear1d.vec`.
-pub type UpsampleLinear1dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `upsample_linear1d.vec`.
-pub static UPSAMPLE_LINEAR1D_VEC: Operator<UpsampleLinear1dVecFn> = Operator::new(
-    "upsample_linear1d.vec",
-    "upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_linear1d_vec_composite as UpsampleLinear1dVecFn,
-        ),
-        observed!(UPSAMPLE_LINEAR1D_VEC: UpsampleLinear1dVecFn, [input], input, output_size, align_corners, scale_factors),
-        boxing!(UPSAMPLE_LINEAR1D_VEC: UpsampleLinear1dVecFn, input, output_size, align_corners, scale_factors),
-    ],
-    upsample_linear1d_vec_boxed,
-);
-
-/// Linear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn upsample_linear1d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_LINEAR1D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, align_corners, scale_factors)
-}
-
-fn upsample_linear1d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)
-}
-
-fn upsample_linear1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_linear1d.vec", given, 4)?;
-    upsample_linear1d_vec(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_floats()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_linear1d.vec_out`.
-pub type UpsampleLinear1dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_linear1d.vec_out`.
-pub static UPSAMPLE_LINEAR1D_VEC_OUT: Operator<UpsampleLinear1dVecOutFn> = Operator::new(
-    "upsample_linear1d.vec_out",
-    "upsample_linear1d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_linear1d_vec_out_composite as UpsampleLinear1dVecOutFn,
-        ),
-        observed!(UPSAMPLE_LINEAR1D_VEC_OUT: UpsampleLinear1dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
-        boxing!(UPSAMPLE_LINEAR1D_VEC_OUT: UpsampleLinear1dVecOutFn, input, output_size, align_corners, scale_factors, out),
-    ],
-    upsample_linear1d_vec_out_boxed,
-);
-
-/// Linear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_linear1d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_linear1d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_LINEAR1D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, align_corners, scale_factors, out)
-}
-
-fn upsample_linear1d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result =
-        native::nn::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_linear1d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_linear1d.vec_out", given, 5)?;
-    upsample_linear1d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_bilinear2d`.
-pub type UpsampleBilinear2dFn =
-    fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>, Option<f64>) -> Result<Tensor>;
-
-/// The operator `upsample_bilinear2d`.
-pub static UPSAMPLE_BILINEAR2D: Operator<UpsampleBilinear2dFn> = Operator::new(
-    "upsample_bilinear2d",
-    "upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_bilinear2d_composite as UpsampleBilinear2dFn,
-        ),
-        observed!(UPSAMPLE_BILINEAR2D: UpsampleBilinear2dFn, [self_], self_, output_size, align_corners, scales_h, scales_w),
-        boxing!(UPSAMPLE_BILINEAR2D: UpsampleBilinear2dFn, self_, output_size, align_corners, scales_h, scales_w),
-    ],
-    upsample_bilinear2d_boxed,
-);
-
-/// Bilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor`
-#[inline]
-pub fn upsample_bilinear2d(
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_BILINEAR2D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, align_corners, scales_h, scales_w)
-}
-
-fn upsample_bilinear2d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_bilinear2d(self_, output_size, align_corners, scales_h, scales_w)
-}
-
-fn upsample_bilinear2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_bilinear2d", given, 5)?;
-    upsample_bilinear2d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_bilinear2d.out`.
-pub type UpsampleBilinear2dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_bilinear2d.out`.
-pub static UPSAMPLE_BILINEAR2D_OUT: Operator<UpsampleBilinear2dOutFn> = Operator::new(
-    "upsample_bilinear2d.out",
-    "upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_bilinear2d_out_composite as UpsampleBilinear2dOutFn,
-        ),
-        observed!(UPSAMPLE_BILINEAR2D_OUT: UpsampleBilinear2dOutFn, [self_, out], self_, output_size, align_corners, scales_h, scales_w, out),
-        boxing!(UPSAMPLE_BILINEAR2D_OUT: UpsampleBilinear2dOutFn, self_, output_size, align_corners, scales_h, scales_w, out),
-    ],
-    upsample_bilinear2d_out_boxed,
-);
-
-/// Bilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_bilinear2d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_BILINEAR2D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, align_corners, scales_h, scales_w, out)
-}
-
-fn upsample_bilinear2d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result =
-        native::nn::upsample::upsample_bilinear2d(self_, output_size, align_corners, scales_h, scales_w)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_bilinear2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_bilinear2d.out", given, 6)?;
-    upsample_bilinear2d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_bilinear2d.vec`.
-pub type UpsampleBilinear2dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `upsample_bilinear2d.vec`.
-pub static UPSAMPLE_BILINEAR2D_VEC: Operator<UpsampleBilinear2dVecFn> = Operator::new(
-    "upsample_bilinear2d.vec",
-    "upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_bilinear2d_vec_composite as UpsampleBilinear2dVecFn,
-        ),
-        observed!(UPSAMPLE_BILINEAR2D_VEC: UpsampleBilinear2dVecFn, [input], input, output_size, align_corners, scale_factors),
-        boxing!(UPSAMPLE_BILINEAR2D_VEC: UpsampleBilinear2dVecFn, input, output_size, align_corners, scale_factors),
-    ],
-    upsample_bilinear2d_vec_boxed,
-);
-
-/// Bilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn upsample_bilinear2d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_BILINEAR2D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, align_corners, scale_factors)
-}
-
-fn upsample_bilinear2d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)
-}
-
-fn upsample_bilinear2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_bilinear2d.vec", given, 4)?;
-    upsample_bilinear2d_vec(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_floats()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_bilinear2d.vec_out`.
-pub type UpsampleBilinear2dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_bilinear2d.vec_out`.
-pub static UPSAMPLE_BILINEAR2D_VEC_OUT: Operator<UpsampleBilinear2dVecOutFn> = Operator::new(
-    "upsample_bilinear2d.vec_out",
-    "upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_bilinear2d_vec_out_composite as UpsampleBilinear2dVecOutFn,
-        ),
-        observed!(UPSAMPLE_BILINEAR2D_VEC_OUT: UpsampleBilinear2dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
-        boxing!(UPSAMPLE_BILINEAR2D_VEC_OUT: UpsampleBilinear2dVecOutFn, input, output_size, align_corners, scale_factors, out),
-    ],
-    upsample_bilinear2d_vec_out_boxed,
-);
-
-/// Bilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_bilinear2d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_BILINEAR2D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, align_corners, scale_factors, out)
-}
-
-fn upsample_bilinear2d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result =
-        native::nn::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_bilinear2d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_bilinear2d.vec_out", given, 5)?;
-    upsample_bilinear2d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_trilinear3d`.
-pub type UpsampleTrilinear3dFn =
-    fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>, Option<f64>, Option<f64>) -> Result<Tensor>;
-
-/// The operator `upsample_trilinear3d`.
-pub static UPSAMPLE_TRILINEAR3D: Operator<UpsampleTrilinear3dFn> = Operator::new(
-    "upsample_trilinear3d",
-    "upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_trilinear3d_composite as UpsampleTrilinear3dFn,
-        ),
-        observed!(UPSAMPLE_TRILINEAR3D: UpsampleTrilinear3dFn, [self_], self_, output_size, align_corners, scales_d, scales_h, scales_w),
-        boxing!(UPSAMPLE_TRILINEAR3D: UpsampleTrilinear3dFn, self_, output_size, align_corners, scales_d, scales_h, scales_w),
-    ],
-    upsample_trilinear3d_boxed,
-);
-
-/// Trilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
-#[inline]
-pub fn upsample_trilinear3d(
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_TRILINEAR3D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, align_corners, scales_d, scales_h, scales_w)
-}
-
-fn upsample_trilinear3d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_trilinear3d(
-        self_,
-        output_size,
-        align_corners,
-        scales_d,
-        scales_h,
-        scales_w,
-    )
-}
-
-fn upsample_trilinear3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_trilinear3d", given, 6)?;
-    upsample_trilinear3d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_trilinear3d.out`.
-pub type UpsampleTrilinear3dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>, Option<f64>, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_trilinear3d.out`.
-pub static UPSAMPLE_TRILINEAR3D_OUT: Operator<UpsampleTrilinear3dOutFn> = Operator::new(
-    "upsample_trilinear3d.out",
-    "upsample_trilinear3d.out(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_trilinear3d_out_composite as UpsampleTrilinear3dOutFn,
-        ),
-        observed!(UPSAMPLE_TRILINEAR3D_OUT: UpsampleTrilinear3dOutFn, [self_, out], self_, output_size, align_corners, scales_d, scales_h, scales_w, out),
-        boxing!(UPSAMPLE_TRILINEAR3D_OUT: UpsampleTrilinear3dOutFn, self_, output_size, align_corners, scales_d, scales_h, scales_w, out),
-    ],
-    upsample_trilinear3d_out_boxed,
-);
-
-/// Trilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_trilinear3d.out(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_trilinear3d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_TRILINEAR3D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, align_corners, scales_d, scales_h, scales_w, out)
-}
-
-fn upsample_trilinear3d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::nn::upsample::upsample_trilinear3d(
-        self_,
-        output_size,
-        align_corners,
-        scales_d,
-        scales_h,
-        scales_w,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_trilinear3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_trilinear3d.out", given, 7)?;
-    upsample_trilinear3d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_trilinear3d.vec`.
-pub type UpsampleTrilinear3dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `upsample_trilinear3d.vec`.
-pub static UPSAMPLE_TRILINEAR3D_VEC: Operator<UpsampleTrilinear3dVecFn> = Operator::new(
-    "upsample_trilinear3d.vec",
-    "upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_trilinear3d_vec_composite as UpsampleTrilinear3dVecFn,
-        ),
-        observed!(UPSAMPLE_TRILINEAR3D_VEC: UpsampleTrilinear3dVecFn, [input], input, output_size, align_corners, scale_factors),
-        boxing!(UPSAMPLE_TRILINEAR3D_VEC: UpsampleTrilinear3dVecFn, input, output_size, align_corners, scale_factors),
-    ],
-    upsample_trilinear3d_vec_boxed,
-);
-
-/// Trilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn upsample_trilinear3d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_TRILINEAR3D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, align_corners, scale_factors)
-}
-
-fn upsample_trilinear3d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors)
-}
-
-fn upsample_trilinear3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_trilinear3d.vec", given, 4)?;
-    upsample_trilinear3d_vec(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_floats()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_trilinear3d.vec_out`.
-pub type UpsampleTrilinear3dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_trilinear3d.vec_out`.
-pub static UPSAMPLE_TRILINEAR3D_VEC_OUT: Operator<UpsampleTrilinear3dVecOutFn> = Operator::new(
-    "upsample_trilinear3d.vec_out",
-    "upsample_trilinear3d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_trilinear3d_vec_out_composite as UpsampleTrilinear3dVecOutFn,
-        ),
-        observed!(UPSAMPLE_TRILINEAR3D_VEC_OUT: UpsampleTrilinear3dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
-        boxing!(UPSAMPLE_TRILINEAR3D_VEC_OUT: UpsampleTrilinear3dVecOutFn, input, output_size, align_corners, scale_factors, out),
-    ],
-    upsample_trilinear3d_vec_out_boxed,
-);
-
-/// Trilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-///
-/// `upsample_trilinear3d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_trilinear3d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_TRILINEAR3D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, align_corners, scale_factors, out)
-}
-
-fn upsample_trilinear3d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result =
-        native::nn::upsample::upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_trilinear3d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_trilinear3d.vec_out", given, 5)?;
-    upsample_trilinear3d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_bicubic2d`.
-pub type UpsampleBicubic2dFn =
-    fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>, Option<f64>) -> Result<Tensor>;
-
-/// The operator `upsample_bicubic2d`.
-pub static UPSAMPLE_BICUBIC2D: Operator<UpsampleBicubic2dFn> = Operator::new(
-    "upsample_bicubic2d",
-    "upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_bicubic2d_composite as UpsampleBicubic2dFn,
-        ),
-        observed!(UPSAMPLE_BICUBIC2D: UpsampleBicubic2dFn, [self_], self_, output_size, align_corners, scales_h, scales_w),
-        boxing!(UPSAMPLE_BICUBIC2D: UpsampleBicubic2dFn, self_, output_size, align_corners, scales_h, scales_w),
-    ],
-    upsample_bicubic2d_boxed,
-);
-
-/// Bicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
-///
-/// `upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor`
-#[inline]
-pub fn upsample_bicubic2d(
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_BICUBIC2D.select(self_.key_set())?;
-    kernel(keys, self_, output_size, align_corners, scales_h, scales_w)
-}
-
-fn upsample_bicubic2d_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_bicubic2d(self_, output_size, align_corners, scales_h, scales_w)
-}
-
-fn upsample_bicubic2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_bicubic2d", given, 5)?;
-    upsample_bicubic2d(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_bicubic2d.out`.
-pub type UpsampleBicubic2dOutFn =
-    fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>, Option<f64>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_bicubic2d.out`.
-pub static UPSAMPLE_BICUBIC2D_OUT: Operator<UpsampleBicubic2dOutFn> = Operator::new(
-    "upsample_bicubic2d.out",
-    "upsample_bicubic2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_bicubic2d_out_composite as UpsampleBicubic2dOutFn,
-        ),
-        observed!(UPSAMPLE_BICUBIC2D_OUT: UpsampleBicubic2dOutFn, [self_, out], self_, output_size, align_corners, scales_h, scales_w, out),
-        boxing!(UPSAMPLE_BICUBIC2D_OUT: UpsampleBicubic2dOutFn, self_, output_size, align_corners, scales_h, scales_w, out),
-    ],
-    upsample_bicubic2d_out_boxed,
-);
-
-/// Bicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
-///
-/// `upsample_bicubic2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_bicubic2d_out(
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_BICUBIC2D_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, output_size, align_corners, scales_h, scales_w, out)
-}
-
-fn upsample_bicubic2d_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result =
-        native::nn::upsample::upsample_bicubic2d(self_, output_size, align_corners, scales_h, scales_w)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_bicubic2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_bicubic2d.out", given, 6)?;
-    upsample_bicubic2d_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.optional_float()?,
-        arguments.optional_float()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_bicubic2d.vec`.
-pub type UpsampleBicubic2dVecFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>) -> Result<Tensor>;
-
-/// The operator `upsample_bicubic2d.vec`.
-pub static UPSAMPLE_BICUBIC2D_VEC: Operator<UpsampleBicubic2dVecFn> = Operator::new(
-    "upsample_bicubic2d.vec",
-    "upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_bicubic2d_vec_composite as UpsampleBicubic2dVecFn,
-        ),
-        observed!(UPSAMPLE_BICUBIC2D_VEC: UpsampleBicubic2dVecFn, [input], input, output_size, align_corners, scale_factors),
-        boxing!(UPSAMPLE_BICUBIC2D_VEC: UpsampleBicubic2dVecFn, input, output_size, align_corners, scale_factors),
-    ],
-    upsample_bicubic2d_vec_boxed,
-);
-
-/// Bicubic interpolation to another size or by scale factors, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
-///
-/// `upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
-#[inline]
-pub fn upsample_bicubic2d_vec(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    let (keys, kernel) = UPSAMPLE_BICUBIC2D_VEC.select(input.key_set())?;
-    kernel(keys, input, output_size, align_corners, scale_factors)
-}
-
-fn upsample_bicubic2d_vec_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-) -> Result<Tensor> {
-    native::nn::upsample::upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors)
-}
-
-fn upsample_bicubic2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_bicubic2d.vec", given, 4)?;
-    upsample_bicubic2d_vec(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_floats()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `upsample_bicubic2d.vec_out`.
-pub type UpsampleBicubic2dVecOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>, &Tensor) -> Result<()>;
-
-/// The operator `upsample_bicubic2d.vec_out`.
-pub static UPSAMPLE_BICUBIC2D_VEC_OUT: Operator<UpsampleBicubic2dVecOutFn> = Operator::new(
-    "upsample_bicubic2d.vec_out",
-    "upsample_bicubic2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            upsample_bicubic2d_vec_out_composite as UpsampleBicubic2dVecOutFn,
-        ),
-        observed!(UPSAMPLE_BICUBIC2D_VEC_OUT: UpsampleBicubic2dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
-        boxing!(UPSAMPLE_BICUBIC2D_VEC_OUT: UpsampleBicubic2dVecOutFn, input, output_size, align_corners, scale_factors, out),
-    ],
-    upsample_bicubic2d_vec_out_boxed,
-);
-
-/// Bicubic interpolation to another size or by scale factors, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
-///
-/// `upsample_bicubic2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn upsample_bicubic2d_vec_out(
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = UPSAMPLE_BICUBIC2D_VEC_OUT.select(input.key_set() | out.key_set())?;
-    kernel(keys, input, output_size, align_corners, scale_factors, out)
-}
-
-fn upsample_bicubic2d_vec_out_composite(
-    _keys: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    let result =
-        native::nn::upsample::upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors)?;
-    copy_to_out(&result, out)
-}
-
-fn upsample_bicubic2d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("upsample_bicubic2d.vec_out", given, 5)?;
-    upsample_bicubic2d_vec_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_floats()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST1D: "upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
+        upsample_nearest1d(self_: &Tensor, output_size: &[i64], scales: Option<f64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_nearest1d(self_, output_size, scales),
+}
+
+operator! {
+    /// `y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST1D_OUT: "upsample_nearest1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_nearest1d_out(self_: &Tensor, output_size: &[i64], scales: Option<f64>, out: &Tensor) -> (),
+        by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_nearest1d(self_, output_size, scales)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = input[floor(i * scale)]`, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST1D_VEC: "upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+        upsample_nearest1d_vec(input: &Tensor, output_size: Option<&[i64]>, scale_factors: Option<&[f64]>) -> Tensor,
+        by [input];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_nearest1d_vec(input, output_size, scale_factors),
+}
+
+operator! {
+    /// `y[i] = input[floor(i * scale)]`, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST1D_VEC_OUT: "upsample_nearest1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_nearest1d_vec_out(input: &Tensor, output_size: Option<&[i64]>, scale_factors: Option<&[f64]>,
+        out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST2D: "upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
+        upsample_nearest2d(self_: &Tensor, output_size: &[i64], scales_h: Option<f64>,
+        scales_w: Option<f64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_nearest2d(self_, output_size, scales_h, scales_w),
+}
+
+operator! {
+    /// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST2D_OUT: "upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_nearest2d_out(self_: &Tensor, output_size: &[i64], scales_h: Option<f64>, scales_w: Option<f64>,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_nearest2d(self_, output_size, scales_h, scales_w)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST2D_VEC: "upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+        upsample_nearest2d_vec(input: &Tensor, output_size: Option<&[i64]>, scale_factors: Option<&[f64]>) -> Tensor,
+        by [input];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_nearest2d_vec(input, output_size, scale_factors),
+}
+
+operator! {
+    /// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST2D_VEC_OUT: "upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_nearest2d_vec_out(input: &Tensor, output_size: Option<&[i64]>, scale_factors: Option<&[f64]>,
+        out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST3D: "upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
+        upsample_nearest3d(self_: &Tensor, output_size: &[i64], scales_d: Option<f64>, scales_h: Option<f64>,
+        scales_w: Option<f64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_nearest3d(self_, output_size, scales_d, scales_h,
+        scales_w),
+}
+
+operator! {
+    /// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST3D_OUT: "upsample_nearest3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_nearest3d_out(self_: &Tensor, output_size: &[i64], scales_d: Option<f64>, scales_h: Option<f64>,
+        scales_w: Option<f64>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_nearest3d(self_, output_size, scales_d, scales_h, scales_w)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST3D_VEC: "upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+        upsample_nearest3d_vec(input: &Tensor, output_size: Option<&[i64]>, scale_factors: Option<&[f64]>) -> Tensor,
+        by [input];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_nearest3d_vec(input, output_size, scale_factors),
+}
+
+operator! {
+    /// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
+    UPSAMPLE_NEAREST3D_VEC_OUT: "upsample_nearest3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_nearest3d_vec_out(input: &Tensor, output_size: Option<&[i64]>, scale_factors: Option<&[f64]>,
+        out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = self[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT1D: "_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
+        _upsample_nearest_exact1d(self_: &Tensor, output_size: &[i64], scales: Option<f64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::_upsample_nearest_exact1d(self_, output_size, scales),
+}
+
+operator! {
+    /// `y[i] = self[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT1D_OUT: "_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
+        _upsample_nearest_exact1d_out(self_: &Tensor, output_size: &[i64], scales: Option<f64>, out: &Tensor) -> (),
+        by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::_upsample_nearest_exact1d(self_, output_size, scales)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = input[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT1D_VEC: "_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+        _upsample_nearest_exact1d_vec(input: &Tensor, output_size: Option<&[i64]>,
+        scale_factors: Option<&[f64]>) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::upsample::_upsample_nearest_exact1d_vec(input, output_size,
+        scale_factors),
+}
+
+operator! {
+    /// `y[i] = input[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: "_upsample_nearest_exact1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        _upsample_nearest_exact1d_vec_out(input: &Tensor, output_size: Option<&[i64]>, scale_factors: Option<&[f64]>,
+        out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT2D: "_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
+        _upsample_nearest_exact2d(self_: &Tensor, output_size: &[i64], scales_h: Option<f64>,
+        scales_w: Option<f64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h,
+        scales_w),
+}
+
+operator! {
+    /// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT2D_OUT: "_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
+        _upsample_nearest_exact2d_out(self_: &Tensor, output_size: &[i64], scales_h: Option<f64>,
+        scales_w: Option<f64>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT2D_VEC: "_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+        _upsample_nearest_exact2d_vec(input: &Tensor, output_size: Option<&[i64]>,
+        scale_factors: Option<&[f64]>) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::upsample::_upsample_nearest_exact2d_vec(input, output_size,
+        scale_factors),
+}
+
+operator! {
+    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: "_upsample_nearest_exact2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        _upsample_nearest_exact2d_vec_out(input: &Tensor, output_size: Option<&[i64]>, scale_factors: Option<&[f64]>,
+        out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT3D: "_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
+        _upsample_nearest_exact3d(self_: &Tensor, output_size: &[i64], scales_d: Option<f64>, scales_h: Option<f64>,
+        scales_w: Option<f64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d,
+        scales_h, scales_w),
+}
+
+operator! {
+    /// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT3D_OUT: "_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
+        _upsample_nearest_exact3d_out(self_: &Tensor, output_size: &[i64], scales_d: Option<f64>,
+        scales_h: Option<f64>, scales_w: Option<f64>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d, scales_h,
+            scales_w)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT3D_VEC: "_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+        _upsample_nearest_exact3d_vec(input: &Tensor, output_size: Option<&[i64]>,
+        scale_factors: Option<&[f64]>) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::upsample::_upsample_nearest_exact3d_vec(input, output_size,
+        scale_factors),
+}
+
+operator! {
+    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
+    _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: "_upsample_nearest_exact3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        _upsample_nearest_exact3d_vec_out(input: &Tensor, output_size: Option<&[i64]>, scale_factors: Option<&[f64]>,
+        out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Linear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_LINEAR1D: "upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
+        upsample_linear1d(self_: &Tensor, output_size: &[i64], align_corners: bool, scales: Option<f64>) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_linear1d(self_, output_size, align_corners, scales),
+}
+
+operator! {
+    /// Linear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_LINEAR1D_OUT: "upsample_linear1d.out(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_linear1d_out(self_: &Tensor, output_size: &[i64], align_corners: bool, scales: Option<f64>,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_linear1d(self_, output_size, align_corners, scales)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Linear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_LINEAR1D_VEC: "upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+        upsample_linear1d_vec(input: &Tensor, output_size: Option<&[i64]>, align_corners: bool,
+        scale_factors: Option<&[f64]>) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_linear1d_vec(input, output_size, align_corners,
+        scale_factors),
+}
+
+operator! {
+    /// Linear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_LINEAR1D_VEC_OUT: "upsample_linear1d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_linear1d_vec_out(input: &Tensor, output_size: Option<&[i64]>, align_corners: bool,
+        scale_factors: Option<&[f64]>, out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Bilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_BILINEAR2D: "upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+        upsample_bilinear2d(self_: &Tensor, output_size: &[i64], align_corners: bool, scales_h: Option<f64>,
+        scales_w: Option<f64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_bilinear2d(self_, output_size, align_corners,
+        scales_h, scales_w),
+}
+
+operator! {
+    /// Bilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_BILINEAR2D_OUT: "upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_bilinear2d_out(self_: &Tensor, output_size: &[i64], align_corners: bool, scales_h: Option<f64>,
+        scales_w: Option<f64>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_bilinear2d(self_, output_size, align_corners, scales_h,
+            scales_w)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Bilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_BILINEAR2D_VEC: "upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+        upsample_bilinear2d_vec(input: &Tensor, output_size: Option<&[i64]>, align_corners: bool,
+        scale_factors: Option<&[f64]>) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_bilinear2d_vec(input, output_size, align_corners,
+        scale_factors),
+}
+
+operator! {
+    /// Bilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_BILINEAR2D_VEC_OUT: "upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_bilinear2d_vec_out(input: &Tensor, output_size: Option<&[i64]>, align_corners: bool,
+        scale_factors: Option<&[f64]>, out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Trilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_TRILINEAR3D: "upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
+        upsample_trilinear3d(self_: &Tensor, output_size: &[i64], align_corners: bool, scales_d: Option<f64>,
+        scales_h: Option<f64>, scales_w: Option<f64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_trilinear3d(self_, output_size, align_corners,
+        scales_d, scales_h, scales_w),
+}
+
+operator! {
+    /// Trilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_TRILINEAR3D_OUT: "upsample_trilinear3d.out(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_trilinear3d_out(self_: &Tensor, output_size: &[i64], align_corners: bool, scales_d: Option<f64>,
+        scales_h: Option<f64>, scales_w: Option<f64>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_trilinear3d(self_, output_size, align_corners, scales_d, scales_h,
+            scales_w)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Trilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_TRILINEAR3D_VEC: "upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+        upsample_trilinear3d_vec(input: &Tensor, output_size: Option<&[i64]>, align_corners: bool,
+        scale_factors: Option<&[f64]>) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_trilinear3d_vec(input, output_size, align_corners,
+        scale_factors),
+}
+
+operator! {
+    /// Trilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    UPSAMPLE_TRILINEAR3D_VEC_OUT: "upsample_trilinear3d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_trilinear3d_vec_out(input: &Tensor, output_size: Option<&[i64]>, align_corners: bool,
+        scale_factors: Option<&[f64]>, out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_trilinear3d_vec(input, output_size, align_corners,
+            scale_factors)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Bicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
+    UPSAMPLE_BICUBIC2D: "upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+        upsample_bicubic2d(self_: &Tensor, output_size: &[i64], align_corners: bool, scales_h: Option<f64>,
+        scales_w: Option<f64>) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_bicubic2d(self_, output_size, align_corners, scales_h,
+        scales_w),
+}
+
+operator! {
+    /// Bicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
+    UPSAMPLE_BICUBIC2D_OUT: "upsample_bicubic2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_bicubic2d_out(self_: &Tensor, output_size: &[i64], align_corners: bool, scales_h: Option<f64>,
+        scales_w: Option<f64>, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_bicubic2d(self_, output_size, align_corners, scales_h, scales_w)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Bicubic interpolation to another size or by scale factors, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
+    UPSAMPLE_BICUBIC2D_VEC: "upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+        upsample_bicubic2d_vec(input: &Tensor, output_size: Option<&[i64]>, align_corners: bool,
+        scale_factors: Option<&[f64]>) -> Tensor, by [input];
+    CompositeImplicitAutograd => native::nn::upsample::upsample_bicubic2d_vec(input, output_size, align_corners,
+        scale_factors),
+}
+
+operator! {
+    /// Bicubic interpolation to another size or by scale factors, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
+    UPSAMPLE_BICUBIC2D_VEC_OUT: "upsample_bicubic2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+        upsample_bicubic2d_vec_out(input: &Tensor, output_size: Option<&[i64]>, align_corners: bool,
+        scale_factors: Option<&[f64]>, out: &Tensor) -> (), by [input, out];
+    CompositeImplicitAutograd => {
+        let result = native::nn::upsample::upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,74 +2,19 @@
 
 //! The operators whose kernels are in `native::vander`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `vander`.
-pub type VanderFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool) -> Result<Tensor>;
-
-/// The operator `vander`.
-pub static VANDER: Operator<VanderFn> = Operator::new(
-    "vander",
-    "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, vander_composite as VanderFn),
-        observed!(VANDER: VanderFn, [x], x, N, increasing),
-        boxing!(VANDER: VanderFn, x, N, increasing),
-    ],
-    vander_boxed,
-);
-
-/// `y[i][j] = x[i]^(N - 1 - j)`, or `x[i]^j` if `increasing`.
-///
-/// `vander(Tensor x, int? N=None, bool increasing=False) -> Tensor`
-#[inline]
-pub fn vander(x: &Tensor, N: Option<i64>, increasing: bool) -> Result<Tensor> {
-    let (keys, kernel) = VANDER.select(x.key_set())?;
-    kernel(keys, x, N, increasing)
+operator! {
+    /// `y[i][j] = x[i]^(N - 1 - j)`, or `x[i]^j` if `increasing`.
+    VANDER: "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", vander(x: &Tensor, N: Option<i64>,
+        increasing: bool) -> Tensor, by [x];
+    CompositeImplicitAutograd => native::linalg::vander::vander(x, N, increasing),
 }
 
-fn vander_composite(_keys: DispatchKeySet, x: &Tensor, N: Option<i64>, increasing: bool) -> Result<Tensor> {
-    native::linalg::vander::vander(x, N, increasing)
-}
-
-fn vander_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("vander", given, 3)?;
-    vander(arguments.tensor()?, arguments.optional_int()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `linalg_vander`.
-pub type LinalgVanderFn = fn(DispatchKeySet, &Tensor, Option<i64>) -> Result<Tensor>;
-
-/// The operator `linalg_vander`.
-pub static LINALG_VANDER: Operator<LinalgVanderFn> = Operator::new(
-    "linalg_vander",
-    "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vander_composite as LinalgVanderFn),
-        observed!(LINALG_VANDER: LinalgVanderFn, [x], x, N),
-        boxing!(LINALG_VANDER: LinalgVanderFn, x, N),
-    ],
-    linalg_vander_boxed,
-);
-
-/// `y[i][j] = x[i]^j`, the powers of the elements of vectors as columns.
-///
-/// `linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor`
-#[inline]
-pub fn linalg_vander(x: &Tensor, N: Option<i64>) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_VANDER.select(x.key_set())?;
-    kernel(keys, x, N)
-}
-
-fn linalg_vander_composite(_keys: DispatchKeySet, x: &Tensor, N: Option<i64>) -> Result<Tensor> {
-    native::linalg::vander::linalg_vander(x, N)
-}
-
-fn linalg_vander_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_vander", given, 2)?;
-    linalg_vander(arguments.tensor()?, arguments.optional_int()?).map(IntoValues::into_values)
+operator! {
+    /// `y[i][j] = x[i]^j`, the powers of the elements of vectors as columns.
+    LINALG_VANDER: "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor", linalg_vander(x: &Tensor,
+        N: Option<i64>) -> Tensor, by [x];
+    CompositeImplicitAutograd => native::linalg::vander::linalg_vander(x, N),
 }

@@ -2,958 +2,250 @@
 
 //! The operators whose kernels are in `native::var_mean`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, copy_all_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `var`.
-pub type VarFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
-
-/// The operator `var`.
-pub static VAR: Operator<VarFn> = Operator::new(
-    "var",
-    "var(Tensor self, bool unbiased=True) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_composite as VarFn),
-        observed!(VAR: VarFn, [self_], self_, unbiased),
-        boxing!(VAR: VarFn, self_, unbiased),
-    ],
-    var_boxed,
-);
-
-/// `sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`.
-///
-/// `var(Tensor self, bool unbiased=True) -> Tensor`
-#[inline]
-pub fn var(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    let (keys, kernel) = VAR.select(self_.key_set())?;
-    kernel(keys, self_, unbiased)
+operator! {
+    /// `sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`.
+    VAR: "var(Tensor self, bool unbiased=True) -> Tensor", var(self_: &Tensor, unbiased: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::reduce::var_mean::var_all(self_, unbiased),
 }
 
-fn var_composite(_keys: DispatchKeySet, self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    native::reduce::var_mean::var_all(self_, unbiased)
+operator! {
+    /// `sum((self - mean)^2) / (n - 1)` along the given dimensions, or `/ n` if not `unbiased`.
+    VAR_DIM: "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+        var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::reduce::var_mean::var_dim(self_, dim, unbiased, keepdim),
 }
 
-fn var_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("var", given, 2)?;
-    var(arguments.tensor()?, arguments.bool()?).map(IntoValues::into_values)
+operator! {
+    /// `sum((self - mean)^2) / (n - 1)` along the given dimensions, or `/ n` if not `unbiased`.
+    VAR_OUT: "var.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        var_out(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool, out: &Tensor) -> (), by [self_,
+        out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::var_mean::var_dim(self_, dim, unbiased, keepdim)?;
+        convert_to_out(&result, out)
+    },
 }
 
-/// A kernel of `var.dim`.
-pub type VarDimFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool) -> Result<Tensor>;
-
-/// The operator `var.dim`.
-pub static VAR_DIM: Operator<VarDimFn> = Operator::new(
-    "var.dim",
-    "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_dim_composite as VarDimFn),
-        observed!(VAR_DIM: VarDimFn, [self_], self_, dim, unbiased, keepdim),
-        boxing!(VAR_DIM: VarDimFn, self_, dim, unbiased, keepdim),
-    ],
-    var_dim_boxed,
-);
-
-/// `sum((self - mean)^2) / (n - 1)` along the given dimensions, or `/ n` if not `unbiased`.
-///
-/// `var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = VAR_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, unbiased, keepdim)
+operator! {
+    /// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
+    VAR_CORRECTION: "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+        var_correction(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Tensor,
+        by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim);
+        }
+        let spec = native::reduce::var_mean::var_meta(self_, dim, correction, keepdim)?;
+        let out = spec.allocate("var.correction")?;
+        native::reduce::var_mean::var(self_, dim, correction, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::var_mean::var_meta(self_, dim, correction, keepdim)?;
+        spec.allocate("var.correction")
+    },
 }
 
-fn var_dim_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-) -> Result<Tensor> {
-    native::reduce::var_mean::var_dim(self_, dim, unbiased, keepdim)
+operator! {
+    /// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
+    VAR_CORRECTION_OUT: "var.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)",
+        var_correction_out(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim, out);
+        }
+        let spec = native::reduce::var_mean::var_meta(self_, dim, correction, keepdim)?;
+        let target = spec.for_out("var.correction_out", out, &[self_])?;
+        native::reduce::var_mean::var(self_, dim, correction, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("var.correction_out", &[self_, out])?;
+        let spec = native::reduce::var_mean::var_meta(self_, dim, correction, keepdim)?;
+        let target = spec.for_out("var.correction_out", out, &[self_])?;
+        target.finish(out)
+    },
 }
 
-fn var_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("var.dim", given, 4)?;
-    var_dim(arguments.tensor()?, arguments.optional_ints()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `var` and `mean` of all elements.
+    VAR_MEAN: "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", var_mean(self_: &Tensor,
+        unbiased: bool) -> (Tensor, Tensor), by [self_];
+    CompositeImplicitAutograd => native::reduce::var_mean::var_mean_all(self_, unbiased),
 }
 
-/// A kernel of `var.out`.
-pub type VarOutFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool, &Tensor) -> Result<()>;
-
-/// The operator `var.out`.
-pub static VAR_OUT: Operator<VarOutFn> = Operator::new(
-    "var.out",
-    "var.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_out_composite as VarOutFn),
-        observed!(VAR_OUT: VarOutFn, [self_, out], self_, dim, unbiased, keepdim, out),
-        boxing!(VAR_OUT: VarOutFn, self_, dim, unbiased, keepdim, out),
-    ],
-    var_out_boxed,
-);
-
-/// `sum((self - mean)^2) / (n - 1)` along the given dimensions, or `/ n` if not `unbiased`.
-///
-/// `var.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn var_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = VAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, unbiased, keepdim, out)
+operator! {
+    /// `var` and `mean` along the given dimensions.
+    VAR_MEAN_DIM: "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+        var_mean_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> (Tensor, Tensor),
+        by [self_];
+    CompositeImplicitAutograd => native::reduce::var_mean::var_mean_dim(self_, dim, unbiased, keepdim),
 }
 
-fn var_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::var_mean::var_dim(self_, dim, unbiased, keepdim)?;
-    convert_to_out(&result, out)
+operator! {
+    /// `var`, over `n - correction`, and `mean` along the given dimensions.
+    VAR_MEAN_CORRECTION: "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+        var_mean_correction(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>,
+        keepdim: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim);
+        }
+        native::reduce::var_mean::var_mean(self_, dim, correction, keepdim)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim);
+        }
+        native::reduce::var_mean::var_mean(self_, dim, correction, keepdim)
+    },
 }
 
-fn var_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("var.out", given, 5)?;
-    var_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `var`, over `n - correction`, and `mean` along the given dimensions.
+    VAR_MEAN_CORRECTION_OUT: "var_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+        var_mean_correction_out(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool,
+        out0: &Tensor, out1: &Tensor) -> (), by [self_, out0, out1];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim, out0, out1);
+        }
+        let (result0, result1) = native::reduce::var_mean::var_mean(self_, dim, correction, keepdim)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1)])
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim, out0, out1);
+        }
+        let (result0, result1) = native::reduce::var_mean::var_mean(self_, dim, correction, keepdim)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1)])
+    },
 }
 
-/// A kernel of `var.correction`.
-pub type VarCorrectionFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<Tensor>;
-
-/// The operator `var.correction`.
-pub static VAR_CORRECTION: Operator<VarCorrectionFn> = Operator::new(
-    "var.correction",
-    "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, var_correction_cpu as VarCorrectionFn),
-        Kernel::new(DispatchKey::Meta, var_correction_meta as VarCorrectionFn),
-        observed!(VAR_CORRECTION: VarCorrectionFn, [self_], self_, dim, correction, keepdim),
-        boxing!(VAR_CORRECTION: VarCorrectionFn, self_, dim, correction, keepdim),
-    ],
-    var_correction_boxed,
-);
-
-/// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
-///
-/// `var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn var_correction(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = VAR_CORRECTION.select(self_.key_set())?;
-    kernel(keys, self_, dim, correction, keepdim)
+operator! {
+    /// `sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`.
+    STD: "std(Tensor self, bool unbiased=True) -> Tensor", std(self_: &Tensor, unbiased: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::reduce::var_mean::std_all(self_, unbiased),
 }
 
-fn var_correction_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return var_correction_cpu(_keys, &self_.snapshot(), dim, correction, keepdim);
-    }
-    let spec = native::reduce::var_mean::var_meta(self_, dim, correction, keepdim)?;
-    let out = spec.allocate("var.correction")?;
-    native::reduce::var_mean::var(self_, dim, correction, keepdim, &out)?;
-    Ok(out)
+operator! {
+    /// `sqrt(sum((self - mean)^2) / (n - 1))` along the given dimensions, or `/ n` if not `unbiased`.
+    STD_DIM: "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+        std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::reduce::var_mean::std_dim(self_, dim, unbiased, keepdim),
 }
 
-fn var_correction_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let spec = native::reduce::var_mean::var_meta(self_, dim, correction, keepdim)?;
-    spec.allocate("var.correction")
+operator! {
+    /// `sqrt(sum((self - mean)^2) / (n - 1))` along the given dimensions, or `/ n` if not `unbiased`.
+    STD_OUT: "std.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        std_out(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool, out: &Tensor) -> (), by [self_,
+        out];
+    CompositeImplicitAutograd => {
+        let result = native::reduce::var_mean::std_dim(self_, dim, unbiased, keepdim)?;
+        convert_to_out(&result, out)
+    },
 }
 
-fn var_correction_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("var.correction", given, 4)?;
-    var_correction(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_scalar()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
+    STD_CORRECTION: "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+        std_correction(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Tensor,
+        by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim);
+        }
+        let spec = native::reduce::var_mean::std_meta(self_, dim, correction, keepdim)?;
+        let out = spec.allocate("std.correction")?;
+        native::reduce::var_mean::std(self_, dim, correction, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::var_mean::std_meta(self_, dim, correction, keepdim)?;
+        spec.allocate("std.correction")
+    },
 }
 
-/// A kernel of `var.correction_out`.
-pub type VarCorrectionOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<Scalar>, bool, &Tensor) -> Result<()>;
-
-/// The operator `var.correction_out`.
-pub static VAR_CORRECTION_OUT: Operator<VarCorrectionOutFn> = Operator::new(
-    "var.correction_out",
-    "var.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, var_correction_out_cpu as VarCorrectionOutFn),
-        Kernel::new(DispatchKey::Meta, var_correction_out_meta as VarCorrectionOutFn),
-        observed!(VAR_CORRECTION_OUT: VarCorrectionOutFn, [self_, out], self_, dim, correction, keepdim, out),
-        boxing!(VAR_CORRECTION_OUT: VarCorrectionOutFn, self_, dim, correction, keepdim, out),
-    ],
-    var_correction_out_boxed,
-);
-
-/// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
-///
-/// `var.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn var_correction_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = VAR_CORRECTION_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, correction, keepdim, out)
+operator! {
+    /// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
+    STD_CORRECTION_OUT: "std.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)",
+        std_correction_out(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim, out);
+        }
+        let spec = native::reduce::var_mean::std_meta(self_, dim, correction, keepdim)?;
+        let target = spec.for_out("std.correction_out", out, &[self_])?;
+        native::reduce::var_mean::std(self_, dim, correction, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("std.correction_out", &[self_, out])?;
+        let spec = native::reduce::var_mean::std_meta(self_, dim, correction, keepdim)?;
+        let target = spec.for_out("std.correction_out", out, &[self_])?;
+        target.finish(out)
+    },
 }
 
-fn var_correction_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return var_correction_out_cpu(_keys, &self_.snapshot(), dim, correction, keepdim, out);
-    }
-    let spec = native::reduce::var_mean::var_meta(self_, dim, correction, keepdim)?;
-    let target = spec.for_out("var.correction_out", out, &[self_])?;
-    native::reduce::var_mean::var(self_, dim, correction, keepdim, target.tensor())?;
-    target.finish(out)
+operator! {
+    /// `std` and `mean` of all elements.
+    STD_MEAN: "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", std_mean(self_: &Tensor,
+        unbiased: bool) -> (Tensor, Tensor), by [self_];
+    CompositeImplicitAutograd => native::reduce::var_mean::std_mean_all(self_, unbiased),
 }
 
-fn var_correction_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("var.correction_out", &[self_, out])?;
-    let spec = native::reduce::var_mean::var_meta(self_, dim, correction, keepdim)?;
-    let target = spec.for_out("var.correction_out", out, &[self_])?;
-    target.finish(out)
+operator! {
+    /// `std` and `mean` along the given dimensions.
+    STD_MEAN_DIM: "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+        std_mean_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> (Tensor, Tensor),
+        by [self_];
+    CompositeImplicitAutograd => native::reduce::var_mean::std_mean_dim(self_, dim, unbiased, keepdim),
 }
 
-fn var_correction_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("var.correction_out", given, 5)?;
-    var_correction_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_scalar()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `std`, over `n - correction`, and `mean` along the given dimensions.
+    STD_MEAN_CORRECTION: "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+        std_mean_correction(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>,
+        keepdim: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim);
+        }
+        native::reduce::var_mean::std_mean(self_, dim, correction, keepdim)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim);
+        }
+        native::reduce::var_mean::std_mean(self_, dim, correction, keepdim)
+    },
 }
 
-/// A kernel of `var_mean`.
-pub type VarMeanFn = fn(DispatchKeySet, &Tensor, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `var_mean`.
-pub static VAR_MEAN: Operator<VarMeanFn> = Operator::new(
-    "var_mean",
-    "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_mean_composite as VarMeanFn),
-        observed!(VAR_MEAN: VarMeanFn, [self_], self_, unbiased),
-        boxing!(VAR_MEAN: VarMeanFn, self_, unbiased),
-    ],
-    var_mean_boxed,
-);
-
-/// `var` and `mean` of all elements.
-///
-/// `var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)`
-#[inline]
-pub fn var_mean(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = VAR_MEAN.select(self_.key_set())?;
-    kernel(keys, self_, unbiased)
-}
-
-fn var_mean_composite(_keys: DispatchKeySet, self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    native::reduce::var_mean::var_mean_all(self_, unbiased)
-}
-
-fn var_mean_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("var_mean", given, 2)?;
-    var_mean(arguments.tensor()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `var_mean.dim`.
-pub type VarMeanDimFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `var_mean.dim`.
-pub static VAR_MEAN_DIM: Operator<VarMeanDimFn> = Operator::new(
-    "var_mean.dim",
-    "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_mean_dim_composite as VarMeanDimFn),
-        observed!(VAR_MEAN_DIM: VarMeanDimFn, [self_], self_, dim, unbiased, keepdim),
-        boxing!(VAR_MEAN_DIM: VarMeanDimFn, self_, dim, unbiased, keepdim),
-    ],
-    var_mean_dim_boxed,
-);
-
-/// `var` and `mean` along the given dimensions.
-///
-/// `var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)`
-#[inline]
-pub fn var_mean_dim(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = VAR_MEAN_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, unbiased, keepdim)
-}
-
-fn var_mean_dim_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    native::reduce::var_mean::var_mean_dim(self_, dim, unbiased, keepdim)
-}
-
-fn var_mean_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("var_mean.dim", given, 4)?;
-    var_mean_dim(arguments.tensor()?, arguments.optional_ints()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `var_mean.correction`.
-pub type VarMeanCorrectionFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `var_mean.correction`.
-pub static VAR_MEAN_CORRECTION: Operator<VarMeanCorrectionFn> = Operator::new(
-    "var_mean.correction",
-    "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, var_mean_correction_kernel as VarMeanCorrectionFn),
-        Kernel::new(DispatchKey::Meta, var_mean_correction_kernel as VarMeanCorrectionFn),
-        observed!(VAR_MEAN_CORRECTION: VarMeanCorrectionFn, [self_], self_, dim, correction, keepdim),
-        boxing!(VAR_MEAN_CORRECTION: VarMeanCorrectionFn, self_, dim, correction, keepdim),
-    ],
-    var_mean_correction_boxed,
-);
-
-/// `var`, over `n - correction`, and `mean` along the given dimensions.
-///
-/// `var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
-#[inline]
-pub fn var_mean_correction(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = VAR_MEAN_CORRECTION.select(self_.key_set())?;
-    kernel(keys, self_, dim, correction, keepdim)
-}
-
-fn var_mean_correction_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return var_mean_correction_kernel(_keys, &self_.snapshot(), dim, correction, keepdim);
-    }
-    native::reduce::var_mean::var_mean(self_, dim, correction, keepdim)
-}
-
-fn var_mean_correction_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("var_mean.correction", given, 4)?;
-    var_mean_correction(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_scalar()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `var_mean.correction_out`.
-pub type VarMeanCorrectionOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<Scalar>, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `var_mean.correction_out`.
-pub static VAR_MEAN_CORRECTION_OUT: Operator<VarMeanCorrectionOutFn> = Operator::new(
-    "var_mean.correction_out",
-    "var_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
-    &[
-        Kernel::new(DispatchKey::Cpu, var_mean_correction_out_kernel as VarMeanCorrectionOutFn),
-        Kernel::new(DispatchKey::Meta, var_mean_correction_out_kernel as VarMeanCorrectionOutFn),
-        observed!(VAR_MEAN_CORRECTION_OUT: VarMeanCorrectionOutFn, [self_, out0, out1], self_, dim, correction, keepdim, out0, out1),
-        boxing!(VAR_MEAN_CORRECTION_OUT: VarMeanCorrectionOutFn, self_, dim, correction, keepdim, out0, out1),
-    ],
-    var_mean_correction_out_boxed,
-);
-
-/// `var`, over `n - correction`, and `mean` along the given dimensions.
-///
-/// `var_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
-#[inline]
-pub fn var_mean_correction_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = VAR_MEAN_CORRECTION_OUT.select(self_.key_set() | out0.key_set() | out1.key_set())?;
-    kernel(keys, self_, dim, correction, keepdim, out0, out1)
-}
-
-fn var_mean_correction_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return var_mean_correction_out_kernel(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            correction,
-            keepdim,
-            out0,
-            out1,
-        );
-    }
-    let (result0, result1) = native::reduce::var_mean::var_mean(self_, dim, correction, keepdim)?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1)])
-}
-
-fn var_mean_correction_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("var_mean.correction_out", given, 6)?;
-    var_mean_correction_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_scalar()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `std`.
-pub type StdFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
-
-/// The operator `std`.
-pub static STD: Operator<StdFn> = Operator::new(
-    "std",
-    "std(Tensor self, bool unbiased=True) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_composite as StdFn),
-        observed!(STD: StdFn, [self_], self_, unbiased),
-        boxing!(STD: StdFn, self_, unbiased),
-    ],
-    std_boxed,
-);
-
-/// `sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`.
-///
-/// `std(Tensor self, bool unbiased=True) -> Tensor`
-#[inline]
-pub fn std(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    let (keys, kernel) = STD.select(self_.key_set())?;
-    kernel(keys, self_, unbiased)
-}
-
-fn std_composite(_keys: DispatchKeySet, self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    native::reduce::var_mean::std_all(self_, unbiased)
-}
-
-fn std_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("std", given, 2)?;
-    std(arguments.tensor()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `std.dim`.
-pub type StdDimFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool) -> Result<Tensor>;
-
-/// The operator `std.dim`.
-pub static STD_DIM: Operator<StdDimFn> = Operator::new(
-    "std.dim",
-    "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_dim_composite as StdDimFn),
-        observed!(STD_DIM: StdDimFn, [self_], self_, dim, unbiased, keepdim),
-        boxing!(STD_DIM: StdDimFn, self_, dim, unbiased, keepdim),
-    ],
-    std_dim_boxed,
-);
-
-/// `sqrt(sum((self - mean)^2) / (n - 1))` along the given dimensions, or `/ n` if not `unbiased`.
-///
-/// `std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = STD_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, unbiased, keepdim)
-}
-
-fn std_dim_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-) -> Result<Tensor> {
-    native::reduce::var_mean::std_dim(self_, dim, unbiased, keepdim)
-}
-
-fn std_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("std.dim", given, 4)?;
-    std_dim(arguments.tensor()?, arguments.optional_ints()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `std.out`.
-pub type StdOutFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool, &Tensor) -> Result<()>;
-
-/// The operator `std.out`.
-pub static STD_OUT: Operator<StdOutFn> = Operator::new(
-    "std.out",
-    "std.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_out_composite as StdOutFn),
-        observed!(STD_OUT: StdOutFn, [self_, out], self_, dim, unbiased, keepdim, out),
-        boxing!(STD_OUT: StdOutFn, self_, dim, unbiased, keepdim, out),
-    ],
-    std_out_boxed,
-);
-
-/// `sqrt(sum((self - mean)^2) / (n - 1))` along the given dimensions, or `/ n` if not `unbiased`.
-///
-/// `std.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn std_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = STD_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, unbiased, keepdim, out)
-}
-
-fn std_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::var_mean::std_dim(self_, dim, unbiased, keepdim)?;
-    convert_to_out(&result, out)
-}
-
-fn std_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("std.out", given, 5)?;
-    std_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `std.correction`.
-pub type StdCorrectionFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<Tensor>;
-
-/// The operator `std.correction`.
-pub static STD_CORRECTION: Operator<StdCorrectionFn> = Operator::new(
-    "std.correction",
-    "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, std_correction_cpu as StdCorrectionFn),
-        Kernel::new(DispatchKey::Meta, std_correction_meta as StdCorrectionFn),
-        observed!(STD_CORRECTION: StdCorrectionFn, [self_], self_, dim, correction, keepdim),
-        boxing!(STD_CORRECTION: StdCorrectionFn, self_, dim, correction, keepdim),
-    ],
-    std_correction_boxed,
-);
-
-/// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
-///
-/// `std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn std_correction(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let (keys, kernel) = STD_CORRECTION.select(self_.key_set())?;
-    kernel(keys, self_, dim, correction, keepdim)
-}
-
-fn std_correction_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return std_correction_cpu(_keys, &self_.snapshot(), dim, correction, keepdim);
-    }
-    let spec = native::reduce::var_mean::std_meta(self_, dim, correction, keepdim)?;
-    let out = spec.allocate("std.correction")?;
-    native::reduce::var_mean::std(self_, dim, correction, keepdim, &out)?;
-    Ok(out)
-}
-
-fn std_correction_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let spec = native::reduce::var_mean::std_meta(self_, dim, correction, keepdim)?;
-    spec.allocate("std.correction")
-}
-
-fn std_correction_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("std.correction", given, 4)?;
-    std_correction(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_scalar()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `std.correction_out`.
-pub type StdCorrectionOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<Scalar>, bool, &Tensor) -> Result<()>;
-
-/// The operator `std.correction_out`.
-pub static STD_CORRECTION_OUT: Operator<StdCorrectionOutFn> = Operator::new(
-    "std.correction_out",
-    "std.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, std_correction_out_cpu as StdCorrectionOutFn),
-        Kernel::new(DispatchKey::Meta, std_correction_out_meta as StdCorrectionOutFn),
-        observed!(STD_CORRECTION_OUT: StdCorrectionOutFn, [self_, out], self_, dim, correction, keepdim, out),
-        boxing!(STD_CORRECTION_OUT: StdCorrectionOutFn, self_, dim, correction, keepdim, out),
-    ],
-    std_correction_out_boxed,
-);
-
-/// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
-///
-/// `std.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn std_correction_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = STD_CORRECTION_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, correction, keepdim, out)
-}
-
-fn std_correction_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return std_correction_out_cpu(_keys, &self_.snapshot(), dim, correction, keepdim, out);
-    }
-    let spec = native::reduce::var_mean::std_meta(self_, dim, correction, keepdim)?;
-    let target = spec.for_out("std.correction_out", out, &[self_])?;
-    native::reduce::var_mean::std(self_, dim, correction, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn std_correction_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("std.correction_out", &[self_, out])?;
-    let spec = native::reduce::var_mean::std_meta(self_, dim, correction, keepdim)?;
-    let target = spec.for_out("std.correction_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn std_correction_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("std.correction_out", given, 5)?;
-    std_correction_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_scalar()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `std_mean`.
-pub type StdMeanFn = fn(DispatchKeySet, &Tensor, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `std_mean`.
-pub static STD_MEAN: Operator<StdMeanFn> = Operator::new(
-    "std_mean",
-    "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_mean_composite as StdMeanFn),
-        observed!(STD_MEAN: StdMeanFn, [self_], self_, unbiased),
-        boxing!(STD_MEAN: StdMeanFn, self_, unbiased),
-    ],
-    std_mean_boxed,
-);
-
-/// `std` and `mean` of all elements.
-///
-/// `std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)`
-#[inline]
-pub fn std_mean(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = STD_MEAN.select(self_.key_set())?;
-    kernel(keys, self_, unbiased)
-}
-
-fn std_mean_composite(_keys: DispatchKeySet, self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    native::reduce::var_mean::std_mean_all(self_, unbiased)
-}
-
-fn std_mean_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("std_mean", given, 2)?;
-    std_mean(arguments.tensor()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `std_mean.dim`.
-pub type StdMeanDimFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `std_mean.dim`.
-pub static STD_MEAN_DIM: Operator<StdMeanDimFn> = Operator::new(
-    "std_mean.dim",
-    "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_mean_dim_composite as StdMeanDimFn),
-        observed!(STD_MEAN_DIM: StdMeanDimFn, [self_], self_, dim, unbiased, keepdim),
-        boxing!(STD_MEAN_DIM: StdMeanDimFn, self_, dim, unbiased, keepdim),
-    ],
-    std_mean_dim_boxed,
-);
-
-/// `std` and `mean` along the given dimensions.
-///
-/// `std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)`
-#[inline]
-pub fn std_mean_dim(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = STD_MEAN_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim, unbiased, keepdim)
-}
-
-fn std_mean_dim_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    native::reduce::var_mean::std_mean_dim(self_, dim, unbiased, keepdim)
-}
-
-fn std_mean_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("std_mean.dim", given, 4)?;
-    std_mean_dim(arguments.tensor()?, arguments.optional_ints()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `std_mean.correction`.
-pub type StdMeanCorrectionFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `std_mean.correction`.
-pub static STD_MEAN_CORRECTION: Operator<StdMeanCorrectionFn> = Operator::new(
-    "std_mean.correction",
-    "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, std_mean_correction_kernel as StdMeanCorrectionFn),
-        Kernel::new(DispatchKey::Meta, std_mean_correction_kernel as StdMeanCorrectionFn),
-        observed!(STD_MEAN_CORRECTION: StdMeanCorrectionFn, [self_], self_, dim, correction, keepdim),
-        boxing!(STD_MEAN_CORRECTION: StdMeanCorrectionFn, self_, dim, correction, keepdim),
-    ],
-    std_mean_correction_boxed,
-);
-
-/// `std`, over `n - correction`, and `mean` along the given dimensions.
-///
-/// `std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
-#[inline]
-pub fn std_mean_correction(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = STD_MEAN_CORRECTION.select(self_.key_set())?;
-    kernel(keys, self_, dim, correction, keepdim)
-}
-
-fn std_mean_correction_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return std_mean_correction_kernel(_keys, &self_.snapshot(), dim, correction, keepdim);
-    }
-    native::reduce::var_mean::std_mean(self_, dim, correction, keepdim)
-}
-
-fn std_mean_correction_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("std_mean.correction", given, 4)?;
-    std_mean_correction(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_scalar()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `std_mean.correction_out`.
-pub type StdMeanCorrectionOutFn =
-    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<Scalar>, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `std_mean.correction_out`.
-pub static STD_MEAN_CORRECTION_OUT: Operator<StdMeanCorrectionOutFn> = Operator::new(
-    "std_mean.correction_out",
-    "std_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
-    &[
-        Kernel::new(DispatchKey::Cpu, std_mean_correction_out_kernel as StdMeanCorrectionOutFn),
-        Kernel::new(DispatchKey::Meta, std_mean_correction_out_kernel as StdMeanCorrectionOutFn),
-        observed!(STD_MEAN_CORRECTION_OUT: StdMeanCorrectionOutFn, [self_, out0, out1], self_, dim, correction, keepdim, out0, out1),
-        boxing!(STD_MEAN_CORRECTION_OUT: StdMeanCorrectionOutFn, self_, dim, correction, keepdim, out0, out1),
-    ],
-    std_mean_correction_out_boxed,
-);
-
-/// `std`, over `n - correction`, and `mean` along the given dimensions.
-///
-/// `std_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
-#[inline]
-pub fn std_mean_correction_out(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = STD_MEAN_CORRECTION_OUT.select(self_.key_set() | out0.key_set() | out1.key_set())?;
-    kernel(keys, self_, dim, correction, keepdim, out0, out1)
-}
-
-fn std_mean_correction_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return std_mean_correction_out_kernel(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            correction,
-            keepdim,
-            out0,
-            out1,
-        );
-    }
-    let (result0, result1) = native::reduce::var_mean::std_mean(self_, dim, correction, keepdim)?;
-    copy_all_to_out(&[(&result0, out0), (&result1, out1)])
-}
-
-fn std_mean_correction_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("std_mean.correction_out", given, 6)?;
-    std_mean_correction_out(
-        arguments.tensor()?,
-        arguments.optional_ints()?,
-        arguments.optional_scalar()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `std`, over `n - correction`, and `mean` along the given dimensions.
+    STD_MEAN_CORRECTION_OUT: "std_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+        std_mean_correction_out(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool,
+        out0: &Tensor, out1: &Tensor) -> (), by [self_, out0, out1];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim, out0, out1);
+        }
+        let (result0, result1) = native::reduce::var_mean::std_mean(self_, dim, correction, keepdim)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1)])
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, correction, keepdim, out0, out1);
+        }
+        let (result0, result1) = native::reduce::var_mean::std_mean(self_, dim, correction, keepdim)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1)])
+    },
 }

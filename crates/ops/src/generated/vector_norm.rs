@@ -2,610 +2,167 @@
 
 //! The operators whose kernels are in `native::vector_norm`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar, ScalarType};
+use flambeau_core::{Scalar, ScalarType};
 
-/// A kernel of `linalg_vector_norm`.
-pub type LinalgVectorNormFn =
-    fn(DispatchKeySet, &Tensor, Scalar, Option<&[i64]>, bool, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `linalg_vector_norm`.
-pub static LINALG_VECTOR_NORM: Operator<LinalgVectorNormFn> = Operator::new(
-    "linalg_vector_norm",
-    "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, linalg_vector_norm_cpu as LinalgVectorNormFn),
-        Kernel::new(DispatchKey::Meta, linalg_vector_norm_meta as LinalgVectorNormFn),
-        observed!(LINALG_VECTOR_NORM: LinalgVectorNormFn, [self_], self_, ord, dim, keepdim, dtype),
-        boxing!(LINALG_VECTOR_NORM: LinalgVectorNormFn, self_, ord, dim, keepdim, dtype),
-    ],
-    linalg_vector_norm_boxed,
-);
-
-/// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros.
-///
-/// `linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn linalg_vector_norm(
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let (keys, kernel) = LINALG_VECTOR_NORM.select(self_.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype)
+operator! {
+    /// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros.
+    LINALG_VECTOR_NORM: "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        linalg_vector_norm(self_: &Tensor, ord: Scalar, dim: Option<&[i64]>, keepdim: bool,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), ord, dim, keepdim, dtype);
+        }
+        let spec = native::reduce::vector_norm::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
+        let out = spec.allocate("linalg_vector_norm")?;
+        native::reduce::vector_norm::linalg_vector_norm(self_, ord, dim, keepdim, dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::vector_norm::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
+        spec.allocate("linalg_vector_norm")
+    },
 }
 
-fn linalg_vector_norm_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return linalg_vector_norm_cpu(_keys, &self_.snapshot(), ord, dim, keepdim, dtype);
-    }
-    let spec = native::reduce::vector_norm::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
-    let out = spec.allocate("linalg_vector_norm")?;
-    native::reduce::vector_norm::linalg_vector_norm(self_, ord, dim, keepdim, dtype, &out)?;
-    Ok(out)
+operator! {
+    /// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros.
+    LINALG_VECTOR_NORM_OUT: "linalg_vector_norm.out(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        linalg_vector_norm_out(self_: &Tensor, ord: Scalar, dim: Option<&[i64]>, keepdim: bool,
+        dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), ord, dim, keepdim, dtype, out);
+        }
+        let spec = native::reduce::vector_norm::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
+        let target = spec.for_out("linalg_vector_norm.out", out, &[self_])?;
+        native::reduce::vector_norm::linalg_vector_norm(self_, ord, dim, keepdim, dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("linalg_vector_norm.out", &[self_, out])?;
+        let spec = native::reduce::vector_norm::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
+        let target = spec.for_out("linalg_vector_norm.out", out, &[self_])?;
+        target.finish(out)
+    },
 }
 
-fn linalg_vector_norm_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let spec = native::reduce::vector_norm::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
-    spec.allocate("linalg_vector_norm")
+operator! {
+    /// `sum(abs(self)^p)^(1/p)` of all elements.
+    NORM_SCALAR: "norm.Scalar(Tensor self, Scalar p=2) -> Tensor", norm_scalar(self_: &Tensor, p: Scalar) -> Tensor,
+        by [self_];
+    CompositeExplicitAutograd => native::reduce::vector_norm::norm(self_, p),
 }
 
-fn linalg_vector_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_vector_norm", given, 5)?;
-    linalg_vector_norm(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `sum(abs(self)^p)^(1/p)` of all elements.
+    NORM_SCALAR_OUT: "norm.Scalar_out(Tensor self, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)",
+        norm_scalar_out(self_: &Tensor, p: Scalar, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::reduce::vector_norm::norm(self_, p)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `linalg_vector_norm.out`.
-pub type LinalgVectorNormOutFn =
-    fn(DispatchKeySet, &Tensor, Scalar, Option<&[i64]>, bool, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `linalg_vector_norm.out`.
-pub static LINALG_VECTOR_NORM_OUT: Operator<LinalgVectorNormOutFn> = Operator::new(
-    "linalg_vector_norm.out",
-    "linalg_vector_norm.out(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, linalg_vector_norm_out_cpu as LinalgVectorNormOutFn),
-        Kernel::new(DispatchKey::Meta, linalg_vector_norm_out_meta as LinalgVectorNormOutFn),
-        observed!(LINALG_VECTOR_NORM_OUT: LinalgVectorNormOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
-        boxing!(LINALG_VECTOR_NORM_OUT: LinalgVectorNormOutFn, self_, ord, dim, keepdim, dtype, out),
-    ],
-    linalg_vector_norm_out_boxed,
-);
-
-/// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros.
-///
-/// `linalg_vector_norm.out(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn linalg_vector_norm_out(
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = LINALG_VECTOR_NORM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, ord, dim, keepdim, dtype, out)
+operator! {
+    /// `sum(abs(self)^p)^(1/p)` of all elements, computed in `dtype`.
+    NORM_SCALAROPT_DTYPE: "norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
+        norm_scalaropt_dtype(self_: &Tensor, p: Option<Scalar>, dtype: ScalarType) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::reduce::vector_norm::norm_dtype(self_, p, dtype),
 }
 
-fn linalg_vector_norm_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return linalg_vector_norm_out_cpu(_keys, &self_.snapshot(), ord, dim, keepdim, dtype, out);
-    }
-    let spec = native::reduce::vector_norm::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
-    let target = spec.for_out("linalg_vector_norm.out", out, &[self_])?;
-    native::reduce::vector_norm::linalg_vector_norm(self_, ord, dim, keepdim, dtype, target.tensor())?;
-    target.finish(out)
+operator! {
+    /// `sum(abs(self)^p)^(1/p)` of all elements, computed in `dtype`.
+    NORM_SCALAROPT_DTYPE_OUT: "norm.ScalarOpt_dtype_out(Tensor self, Scalar? p, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)",
+        norm_scalaropt_dtype_out(self_: &Tensor, p: Option<Scalar>, dtype: ScalarType, out: &Tensor) -> (), by [self_,
+        out];
+    CompositeExplicitAutograd => {
+        let result = native::reduce::vector_norm::norm_dtype(self_, p, dtype)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn linalg_vector_norm_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("linalg_vector_norm.out", &[self_, out])?;
-    let spec = native::reduce::vector_norm::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
-    let target = spec.for_out("linalg_vector_norm.out", out, &[self_])?;
-    target.finish(out)
+operator! {
+    /// `sum(abs(self)^p)^(1/p)` along the given dimensions.
+    NORM_SCALAROPT_DIM: "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
+        norm_scalaropt_dim(self_: &Tensor, p: Option<Scalar>, dim: &[i64], keepdim: bool) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, dim, keepdim);
+        }
+        let spec = native::reduce::vector_norm::norm_dim_meta(self_, p, dim, keepdim)?;
+        let out = spec.allocate("norm.ScalarOpt_dim")?;
+        native::reduce::vector_norm::norm_dim(self_, p, dim, keepdim, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::vector_norm::norm_dim_meta(self_, p, dim, keepdim)?;
+        spec.allocate("norm.ScalarOpt_dim")
+    },
 }
 
-fn linalg_vector_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("linalg_vector_norm.out", given, 6)?;
-    linalg_vector_norm_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.optional_ints()?,
-        arguments.bool()?,
-        arguments.optional_scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `sum(abs(self)^p)^(1/p)` along the given dimensions.
+    NORM_OUT: "norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        norm_out(self_: &Tensor, p: Option<Scalar>, dim: &[i64], keepdim: bool, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, dim, keepdim, out);
+        }
+        let spec = native::reduce::vector_norm::norm_dim_meta(self_, p, dim, keepdim)?;
+        let target = spec.for_out("norm.out", out, &[self_])?;
+        native::reduce::vector_norm::norm_dim(self_, p, dim, keepdim, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("norm.out", &[self_, out])?;
+        let spec = native::reduce::vector_norm::norm_dim_meta(self_, p, dim, keepdim)?;
+        let target = spec.for_out("norm.out", out, &[self_])?;
+        target.finish(out)
+    },
 }
 
-/// A kernel of `norm.Scalar`.
-pub type NormScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `norm.Scalar`.
-pub static NORM_SCALAR: Operator<NormScalarFn> = Operator::new(
-    "norm.Scalar",
-    "norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, norm_scalar_composite as NormScalarFn),
-        observed!(NORM_SCALAR: NormScalarFn, [self_], self_, p),
-        boxing!(NORM_SCALAR: NormScalarFn, self_, p),
-    ],
-    norm_scalar_boxed,
-);
-
-/// `sum(abs(self)^p)^(1/p)` of all elements.
-///
-/// `norm.Scalar(Tensor self, Scalar p=2) -> Tensor`
-#[inline]
-pub fn norm_scalar(self_: &Tensor, p: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = NORM_SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, p)
+operator! {
+    /// `sum(abs(self)^p)^(1/p)` along the given dimensions, computed in `dtype`.
+    NORM_SCALAROPT_DIM_DTYPE: "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+        norm_scalaropt_dim_dtype(self_: &Tensor, p: Option<Scalar>, dim: &[i64], keepdim: bool,
+        dtype: ScalarType) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, dim, keepdim, dtype);
+        }
+        let spec = native::reduce::vector_norm::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
+        let out = spec.allocate("norm.ScalarOpt_dim_dtype")?;
+        native::reduce::vector_norm::norm_dim_dtype(self_, p, dim, keepdim, dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::reduce::vector_norm::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
+        spec.allocate("norm.ScalarOpt_dim_dtype")
+    },
 }
 
-fn norm_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
-    native::reduce::vector_norm::norm(self_, p)
-}
-
-fn norm_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("norm.Scalar", given, 2)?;
-    norm_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `norm.Scalar_out`.
-pub type NormScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `norm.Scalar_out`.
-pub static NORM_SCALAR_OUT: Operator<NormScalarOutFn> = Operator::new(
-    "norm.Scalar_out",
-    "norm.Scalar_out(Tensor self, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, norm_scalar_out_composite as NormScalarOutFn),
-        observed!(NORM_SCALAR_OUT: NormScalarOutFn, [self_, out], self_, p, out),
-        boxing!(NORM_SCALAR_OUT: NormScalarOutFn, self_, p, out),
-    ],
-    norm_scalar_out_boxed,
-);
-
-/// `sum(abs(self)^p)^(1/p)` of all elements.
-///
-/// `norm.Scalar_out(Tensor self, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn norm_scalar_out(self_: &Tensor, p: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NORM_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, p, out)
-}
-
-fn norm_scalar_out_composite(_keys: DispatchKeySet, self_: &Tensor, p: Scalar, out: &Tensor) -> Result<()> {
-    let result = native::reduce::vector_norm::norm(self_, p)?;
-    copy_to_out(&result, out)
-}
-
-fn norm_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("norm.Scalar_out", given, 3)?;
-    norm_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `norm.ScalarOpt_dtype`.
-pub type NormScalaroptDtypeFn = fn(DispatchKeySet, &Tensor, Option<Scalar>, ScalarType) -> Result<Tensor>;
-
-/// The operator `norm.ScalarOpt_dtype`.
-pub static NORM_SCALAROPT_DTYPE: Operator<NormScalaroptDtypeFn> = Operator::new(
-    "norm.ScalarOpt_dtype",
-    "norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            norm_scalaropt_dtype_composite as NormScalaroptDtypeFn,
-        ),
-        observed!(NORM_SCALAROPT_DTYPE: NormScalaroptDtypeFn, [self_], self_, p, dtype),
-        boxing!(NORM_SCALAROPT_DTYPE: NormScalaroptDtypeFn, self_, p, dtype),
-    ],
-    norm_scalaropt_dtype_boxed,
-);
-
-/// `sum(abs(self)^p)^(1/p)` of all elements, computed in `dtype`.
-///
-/// `norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor`
-#[inline]
-pub fn norm_scalaropt_dtype(self_: &Tensor, p: Option<Scalar>, dtype: ScalarType) -> Result<Tensor> {
-    let (keys, kernel) = NORM_SCALAROPT_DTYPE.select(self_.key_set())?;
-    kernel(keys, self_, p, dtype)
-}
-
-fn norm_scalaropt_dtype_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dtype: ScalarType,
-) -> Result<Tensor> {
-    native::reduce::vector_norm::norm_dtype(self_, p, dtype)
-}
-
-fn norm_scalaropt_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("norm.ScalarOpt_dtype", given, 3)?;
-    norm_scalaropt_dtype(arguments.tensor()?, arguments.optional_scalar()?, arguments.scalar_type()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `norm.ScalarOpt_dtype_out`.
-pub type NormScalaroptDtypeOutFn =
-    fn(DispatchKeySet, &Tensor, Option<Scalar>, ScalarType, &Tensor) -> Result<()>;
-
-/// The operator `norm.ScalarOpt_dtype_out`.
-pub static NORM_SCALAROPT_DTYPE_OUT: Operator<NormScalaroptDtypeOutFn> = Operator::new(
-    "norm.ScalarOpt_dtype_out",
-    "norm.ScalarOpt_dtype_out(Tensor self, Scalar? p, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            norm_scalaropt_dtype_out_composite as NormScalaroptDtypeOutFn,
-        ),
-        observed!(NORM_SCALAROPT_DTYPE_OUT: NormScalaroptDtypeOutFn, [self_, out], self_, p, dtype, out),
-        boxing!(NORM_SCALAROPT_DTYPE_OUT: NormScalaroptDtypeOutFn, self_, p, dtype, out),
-    ],
-    norm_scalaropt_dtype_out_boxed,
-);
-
-/// `sum(abs(self)^p)^(1/p)` of all elements, computed in `dtype`.
-///
-/// `norm.ScalarOpt_dtype_out(Tensor self, Scalar? p, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn norm_scalaropt_dtype_out(
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NORM_SCALAROPT_DTYPE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, p, dtype, out)
-}
-
-fn norm_scalaropt_dtype_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::reduce::vector_norm::norm_dtype(self_, p, dtype)?;
-    copy_to_out(&result, out)
-}
-
-fn norm_scalaropt_dtype_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("norm.ScalarOpt_dtype_out", given, 4)?;
-    norm_scalaropt_dtype_out(
-        arguments.tensor()?,
-        arguments.optional_scalar()?,
-        arguments.scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `norm.ScalarOpt_dim`.
-pub type NormScalaroptDimFn = fn(DispatchKeySet, &Tensor, Option<Scalar>, &[i64], bool) -> Result<Tensor>;
-
-/// The operator `norm.ScalarOpt_dim`.
-pub static NORM_SCALAROPT_DIM: Operator<NormScalaroptDimFn> = Operator::new(
-    "norm.ScalarOpt_dim",
-    "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, norm_scalaropt_dim_cpu as NormScalaroptDimFn),
-        Kernel::new(DispatchKey::Meta, norm_scalaropt_dim_meta as NormScalaroptDimFn),
-        observed!(NORM_SCALAROPT_DIM: NormScalaroptDimFn, [self_], self_, p, dim, keepdim),
-        boxing!(NORM_SCALAROPT_DIM: NormScalaroptDimFn, self_, p, dim, keepdim),
-    ],
-    norm_scalaropt_dim_boxed,
-);
-
-/// `sum(abs(self)^p)^(1/p)` along the given dimensions.
-///
-/// `norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor`
-#[inline]
-pub fn norm_scalaropt_dim(self_: &Tensor, p: Option<Scalar>, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let (keys, kernel) = NORM_SCALAROPT_DIM.select(self_.key_set())?;
-    kernel(keys, self_, p, dim, keepdim)
-}
-
-fn norm_scalaropt_dim_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return norm_scalaropt_dim_cpu(_keys, &self_.snapshot(), p, dim, keepdim);
-    }
-    let spec = native::reduce::vector_norm::norm_dim_meta(self_, p, dim, keepdim)?;
-    let out = spec.allocate("norm.ScalarOpt_dim")?;
-    native::reduce::vector_norm::norm_dim(self_, p, dim, keepdim, &out)?;
-    Ok(out)
-}
-
-fn norm_scalaropt_dim_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-) -> Result<Tensor> {
-    let spec = native::reduce::vector_norm::norm_dim_meta(self_, p, dim, keepdim)?;
-    spec.allocate("norm.ScalarOpt_dim")
-}
-
-fn norm_scalaropt_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("norm.ScalarOpt_dim", given, 4)?;
-    norm_scalaropt_dim(
-        arguments.tensor()?,
-        arguments.optional_scalar()?,
-        arguments.ints()?,
-        arguments.bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `norm.out`.
-pub type NormOutFn = fn(DispatchKeySet, &Tensor, Option<Scalar>, &[i64], bool, &Tensor) -> Result<()>;
-
-/// The operator `norm.out`.
-pub static NORM_OUT: Operator<NormOutFn> = Operator::new(
-    "norm.out",
-    "norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, norm_out_cpu as NormOutFn),
-        Kernel::new(DispatchKey::Meta, norm_out_meta as NormOutFn),
-        observed!(NORM_OUT: NormOutFn, [self_, out], self_, p, dim, keepdim, out),
-        boxing!(NORM_OUT: NormOutFn, self_, p, dim, keepdim, out),
-    ],
-    norm_out_boxed,
-);
-
-/// `sum(abs(self)^p)^(1/p)` along the given dimensions.
-///
-/// `norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn norm_out(self_: &Tensor, p: Option<Scalar>, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NORM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, p, dim, keepdim, out)
-}
-
-fn norm_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return norm_out_cpu(_keys, &self_.snapshot(), p, dim, keepdim, out);
-    }
-    let spec = native::reduce::vector_norm::norm_dim_meta(self_, p, dim, keepdim)?;
-    let target = spec.for_out("norm.out", out, &[self_])?;
-    native::reduce::vector_norm::norm_dim(self_, p, dim, keepdim, target.tensor())?;
-    target.finish(out)
-}
-
-fn norm_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("norm.out", &[self_, out])?;
-    let spec = native::reduce::vector_norm::norm_dim_meta(self_, p, dim, keepdim)?;
-    let target = spec.for_out("norm.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("norm.out", given, 5)?;
-    norm_out(
-        arguments.tensor()?,
-        arguments.optional_scalar()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `norm.ScalarOpt_dim_dtype`.
-pub type NormScalaroptDimDtypeFn =
-    fn(DispatchKeySet, &Tensor, Option<Scalar>, &[i64], bool, ScalarType) -> Result<Tensor>;
-
-/// The operator `norm.ScalarOpt_dim_dtype`.
-pub static NORM_SCALAROPT_DIM_DTYPE: Operator<NormScalaroptDimDtypeFn> = Operator::new(
-    "norm.ScalarOpt_dim_dtype",
-    "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, norm_scalaropt_dim_dtype_cpu as NormScalaroptDimDtypeFn),
-        Kernel::new(DispatchKey::Meta, norm_scalaropt_dim_dtype_meta as NormScalaroptDimDtypeFn),
-        observed!(NORM_SCALAROPT_DIM_DTYPE: NormScalaroptDimDtypeFn, [self_], self_, p, dim, keepdim, dtype),
-        boxing!(NORM_SCALAROPT_DIM_DTYPE: NormScalaroptDimDtypeFn, self_, p, dim, keepdim, dtype),
-    ],
-    norm_scalaropt_dim_dtype_boxed,
-);
-
-/// `sum(abs(self)^p)^(1/p)` along the given dimensions, computed in `dtype`.
-///
-/// `norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor`
-#[inline]
-pub fn norm_scalaropt_dim_dtype(
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: ScalarType,
-) -> Result<Tensor> {
-    let (keys, kernel) = NORM_SCALAROPT_DIM_DTYPE.select(self_.key_set())?;
-    kernel(keys, self_, p, dim, keepdim, dtype)
-}
-
-fn norm_scalaropt_dim_dtype_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: ScalarType,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return norm_scalaropt_dim_dtype_cpu(_keys, &self_.snapshot(), p, dim, keepdim, dtype);
-    }
-    let spec = native::reduce::vector_norm::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
-    let out = spec.allocate("norm.ScalarOpt_dim_dtype")?;
-    native::reduce::vector_norm::norm_dim_dtype(self_, p, dim, keepdim, dtype, &out)?;
-    Ok(out)
-}
-
-fn norm_scalaropt_dim_dtype_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: ScalarType,
-) -> Result<Tensor> {
-    let spec = native::reduce::vector_norm::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
-    spec.allocate("norm.ScalarOpt_dim_dtype")
-}
-
-fn norm_scalaropt_dim_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("norm.ScalarOpt_dim_dtype", given, 5)?;
-    norm_scalaropt_dim_dtype(
-        arguments.tensor()?,
-        arguments.optional_scalar()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.scalar_type()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `norm.dtype_out`.
-pub type NormDtypeOutFn =
-    fn(DispatchKeySet, &Tensor, Option<Scalar>, &[i64], bool, ScalarType, &Tensor) -> Result<()>;
-
-/// The operator `norm.dtype_out`.
-pub static NORM_DTYPE_OUT: Operator<NormDtypeOutFn> = Operator::new(
-    "norm.dtype_out",
-    "norm.dtype_out(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, norm_dtype_out_cpu as NormDtypeOutFn),
-        Kernel::new(DispatchKey::Meta, norm_dtype_out_meta as NormDtypeOutFn),
-        observed!(NORM_DTYPE_OUT: NormDtypeOutFn, [self_, out], self_, p, dim, keepdim, dtype, out),
-        boxing!(NORM_DTYPE_OUT: NormDtypeOutFn, self_, p, dim, keepdim, dtype, out),
-    ],
-    norm_dtype_out_boxed,
-);
-
-/// `sum(abs(self)^p)^(1/p)` along the given dimensions, computed in `dtype`.
-///
-/// `norm.dtype_out(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn norm_dtype_out(
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = NORM_DTYPE_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, p, dim, keepdim, dtype, out)
-}
-
-fn norm_dtype_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return norm_dtype_out_cpu(_keys, &self_.snapshot(), p, dim, keepdim, dtype, out);
-    }
-    let spec = native::reduce::vector_norm::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
-    let target = spec.for_out("norm.dtype_out", out, &[self_])?;
-    native::reduce::vector_norm::norm_dim_dtype(self_, p, dim, keepdim, dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn norm_dtype_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("norm.dtype_out", &[self_, out])?;
-    let spec = native::reduce::vector_norm::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
-    let target = spec.for_out("norm.dtype_out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn norm_dtype_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("norm.dtype_out", given, 6)?;
-    norm_dtype_out(
-        arguments.tensor()?,
-        arguments.optional_scalar()?,
-        arguments.ints()?,
-        arguments.bool()?,
-        arguments.scalar_type()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// `sum(abs(self)^p)^(1/p)` along the given dimensions, computed in `dtype`.
+    NORM_DTYPE_OUT: "norm.dtype_out(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)",
+        norm_dtype_out(self_: &Tensor, p: Option<Scalar>, dim: &[i64], keepdim: bool, dtype: ScalarType,
+        out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, dim, keepdim, dtype, out);
+        }
+        let spec = native::reduce::vector_norm::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
+        let target = spec.for_out("norm.dtype_out", out, &[self_])?;
+        native::reduce::vector_norm::norm_dim_dtype(self_, p, dim, keepdim, dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("norm.dtype_out", &[self_, out])?;
+        let spec = native::reduce::vector_norm::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
+        let target = spec.for_out("norm.dtype_out", out, &[self_])?;
+        target.finish(out)
+    },
 }

@@ -2,657 +2,151 @@
 
 //! The operators whose kernels are in `native::view`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::{Tensor, native};
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::ScalarType;
 
-/// A kernel of `detach`.
-pub type DetachFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `detach`.
-pub static DETACH: Operator<DetachFn> = Operator::new(
-    "detach",
-    "detach(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, detach_composite as DetachFn),
-        observed!(DETACH: DetachFn, [self_], self_),
-        boxing!(DETACH: DetachFn, self_),
-    ],
-    detach_boxed,
-);
-
-/// A view of `self` that autograd does not track.
-///
-/// `detach(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn detach(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = DETACH.select(self_.key_set())?;
-    kernel(keys, self_)
+operator! {
+    /// A view of `self` that autograd does not track.
+    DETACH: "detach(Tensor(a) self) -> Tensor(a)", detach(self_: &Tensor) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::detach(self_),
 }
 
-fn detach_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::view::detach(self_)
+operator! {
+    /// A view with dimensions of size 1 expanded to `size`; `-1` keeps a size.
+    EXPAND: "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", expand(self_: &Tensor,
+        size: &[i64], implicit: bool) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::expand(self_, size, implicit),
 }
 
-fn detach_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("detach", given, 1)?;
-    detach(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// A view with the dimensions in another order.
+    PERMUTE: "permute(Tensor(a) self, int[] dims) -> Tensor(a)", permute(self_: &Tensor, dims: &[i64]) -> Tensor,
+        by [self_];
+    CompositeExplicitAutograd => native::shape::view::permute(self_, dims),
 }
 
-/// A kernel of `expand`.
-pub type ExpandFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
-
-/// The operator `expand`.
-pub static EXPAND: Operator<ExpandFn> = Operator::new(
-    "expand",
-    "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, expand_composite as ExpandFn),
-        observed!(EXPAND: ExpandFn, [self_], self_, size, implicit),
-        boxing!(EXPAND: ExpandFn, self_, size, implicit),
-    ],
-    expand_boxed,
-);
-
-/// A view with dimensions of size 1 expanded to `size`; `-1` keeps a size.
-///
-/// `expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)`
-#[inline]
-pub fn expand(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    let (keys, kernel) = EXPAND.select(self_.key_set())?;
-    kernel(keys, self_, size, implicit)
+operator! {
+    /// The transpose of a matrix; tensors of fewer dimensions are returned as they are.
+    T: "t(Tensor(a) self) -> Tensor(a)", t(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view::t(self_),
 }
 
-fn expand_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    native::shape::view::expand(self_, size, implicit)
+operator! {
+    /// A view with two dimensions exchanged.
+    TRANSPOSE_INT: "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose_int(self_: &Tensor,
+        dim0: i64, dim1: i64) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::transpose(self_, dim0, dim1),
 }
 
-fn expand_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("expand", given, 3)?;
-    expand(arguments.tensor()?, arguments.ints()?, arguments.bool()?).map(IntoValues::into_values)
+operator! {
+    /// A view with other sizes, one of which may be `-1`, which is inferred.
+    VIEW: "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", view(self_: &Tensor, size: &[i64]) -> Tensor,
+        by [self_];
+    CompositeExplicitAutograd => native::shape::view::view(self_, size),
 }
 
-/// A kernel of `permute`.
-pub type PermuteFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `permute`.
-pub static PERMUTE: Operator<PermuteFn> = Operator::new(
-    "permute",
-    "permute(Tensor(a) self, int[] dims) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, permute_composite as PermuteFn),
-        observed!(PERMUTE: PermuteFn, [self_], self_, dims),
-        boxing!(PERMUTE: PermuteFn, self_, dims),
-    ],
-    permute_boxed,
-);
-
-/// A view with the dimensions in another order.
-///
-/// `permute(Tensor(a) self, int[] dims) -> Tensor(a)`
-#[inline]
-pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = PERMUTE.select(self_.key_set())?;
-    kernel(keys, self_, dims)
+operator! {
+    /// A view of the same bytes as elements of another dtype.
+    VIEW_DTYPE: "view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", view_dtype(self_: &Tensor,
+        dtype: ScalarType) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::view_dtype(self_, dtype),
 }
 
-fn permute_composite(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    native::shape::view::permute(self_, dims)
+operator! {
+    /// A view of all elements.
+    ALIAS: "alias(Tensor(a) self) -> Tensor(a)", alias(self_: &Tensor) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::alias(self_),
 }
 
-fn permute_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("permute", given, 2)?;
-    permute(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+operator! {
+    /// A view of the storage of `self` with the given sizes, strides and offset.
+    AS_STRIDED: "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+        as_strided(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), size, stride, storage_offset);
+        }
+        native::shape::view::as_strided(self_, size, stride, storage_offset)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), size, stride, storage_offset);
+        }
+        native::shape::view::as_strided(self_, size, stride, storage_offset)
+    },
 }
 
-/// A kernel of `t`.
-pub type TFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `t`.
-pub static T: Operator<TFn> = Operator::new(
-    "t",
-    "t(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, t_composite as TFn),
-        observed!(T: TFn, [self_], self_),
-        boxing!(T: TFn, self_),
-    ],
-    t_boxed,
-);
-
-/// The transpose of a matrix; tensors of fewer dimensions are returned as they are.
-///
-/// `t(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn t(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = T.select(self_.key_set())?;
-    kernel(keys, self_)
+operator! {
+    /// A view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred.
+    RESHAPE: "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", reshape(self_: &Tensor, shape: &[i64]) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::shape::view::reshape(self_, shape),
 }
 
-fn t_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::view::t(self_)
+operator! {
+    /// The slice at one index of a dimension, which is removed.
+    SELECT_INT: "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", select_int(self_: &Tensor, dim: i64,
+        index: i64) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::select(self_, dim, index),
 }
 
-fn t_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("t", given, 1)?;
-    t(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// Every `step`-th index of a dimension from `start` to below `end`, which are clamped to its size.
+    SLICE_TENSOR: "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+        slice_tensor(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::slice(self_, dim, start, end, step),
 }
 
-/// A kernel of `transpose.int`.
-pub type TransposeIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `transpose.int`.
-pub static TRANSPOSE_INT: Operator<TransposeIntFn> = Operator::new(
-    "transpose.int",
-    "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, transpose_int_composite as TransposeIntFn),
-        observed!(TRANSPOSE_INT: TransposeIntFn, [self_], self_, dim0, dim1),
-        boxing!(TRANSPOSE_INT: TransposeIntFn, self_, dim0, dim1),
-    ],
-    transpose_int_boxed,
-);
-
-/// A view with two dimensions exchanged.
-///
-/// `transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)`
-#[inline]
-pub fn transpose_int(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    let (keys, kernel) = TRANSPOSE_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim0, dim1)
+operator! {
+    /// A view with a dimension of size 1 inserted at `dim`.
+    UNSQUEEZE: "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", unsqueeze(self_: &Tensor, dim: i64) -> Tensor,
+        by [self_];
+    CompositeExplicitAutograd => native::shape::view::unsqueeze(self_, dim),
 }
 
-fn transpose_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    native::shape::view::transpose(self_, dim0, dim1)
+operator! {
+    /// A view without the dimensions of size 1.
+    SQUEEZE: "squeeze(Tensor(a) self) -> Tensor(a)", squeeze(self_: &Tensor) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::squeeze(self_),
 }
 
-fn transpose_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("transpose.int", given, 3)?;
-    transpose_int(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// A view without dimension `dim`, if its size is 1.
+    SQUEEZE_DIM: "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", squeeze_dim(self_: &Tensor, dim: i64) -> Tensor,
+        by [self_];
+    CompositeExplicitAutograd => native::shape::view::squeeze_dim(self_, dim),
 }
 
-/// A kernel of `view`.
-pub type ViewFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `view`.
-pub static VIEW: Operator<ViewFn> = Operator::new(
-    "view",
-    "view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, view_composite as ViewFn),
-        observed!(VIEW: ViewFn, [self_], self_, size),
-        boxing!(VIEW: ViewFn, self_, size),
-    ],
-    view_boxed,
-);
-
-/// A view with other sizes, one of which may be `-1`, which is inferred.
-///
-/// `view(Tensor(a) self, SymInt[] size) -> Tensor(a)`
-#[inline]
-pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = VIEW.select(self_.key_set())?;
-    kernel(keys, self_, size)
+operator! {
+    /// A view without those of the dimensions `dim` whose size is 1.
+    SQUEEZE_DIMS: "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_dims(self_: &Tensor,
+        dim: &[i64]) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::squeeze_dims(self_, dim),
 }
 
-fn view_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    native::shape::view::view(self_, size)
+operator! {
+    /// A view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension.
+    DIAGONAL: "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", diagonal(self_: &Tensor,
+        offset: i64, dim1: i64, dim2: i64) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view::diagonal(self_, offset, dim1, dim2),
 }
 
-fn view_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("view", given, 2)?;
-    view(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `view.dtype`.
-pub type ViewDtypeFn = fn(DispatchKeySet, &Tensor, ScalarType) -> Result<Tensor>;
-
-/// The operator `view.dtype`.
-pub static VIEW_DTYPE: Operator<ViewDtypeFn> = Operator::new(
-    "view.dtype",
-    "view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, view_dtype_composite as ViewDtypeFn),
-        observed!(VIEW_DTYPE: ViewDtypeFn, [self_], self_, dtype),
-        boxing!(VIEW_DTYPE: ViewDtypeFn, self_, dtype),
-    ],
-    view_dtype_boxed,
-);
-
-/// A view of the same bytes as elements of another dtype.
-///
-/// `view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)`
-#[inline]
-pub fn view_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
-    let (keys, kernel) = VIEW_DTYPE.select(self_.key_set())?;
-    kernel(keys, self_, dtype)
-}
-
-fn view_dtype_composite(_keys: DispatchKeySet, self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
-    native::shape::view::view_dtype(self_, dtype)
-}
-
-fn view_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("view.dtype", given, 2)?;
-    view_dtype(arguments.tensor()?, arguments.scalar_type()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `alias`.
-pub type AliasFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `alias`.
-pub static ALIAS: Operator<AliasFn> = Operator::new(
-    "alias",
-    "alias(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, alias_composite as AliasFn),
-        observed!(ALIAS: AliasFn, [self_], self_),
-        boxing!(ALIAS: AliasFn, self_),
-    ],
-    alias_boxed,
-);
-
-/// A view of all elements.
-///
-/// `alias(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn alias(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ALIAS.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn alias_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::view::alias(self_)
-}
-
-fn alias_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("alias", given, 1)?;
-    alias(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `as_strided`.
-pub type AsStridedFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], Option<i64>) -> Result<Tensor>;
-
-/// The operator `as_strided`.
-pub static AS_STRIDED: Operator<AsStridedFn> = Operator::new(
-    "as_strided",
-    "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::Cpu, as_strided_kernel as AsStridedFn),
-        Kernel::new(DispatchKey::Meta, as_strided_kernel as AsStridedFn),
-        observed!(AS_STRIDED: AsStridedFn, [self_], self_, size, stride, storage_offset),
-        boxing!(AS_STRIDED: AsStridedFn, self_, size, stride, storage_offset),
-    ],
-    as_strided_boxed,
-);
-
-/// A view of the storage of `self` with the given sizes, strides and offset.
-///
-/// `as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)`
-#[inline]
-pub fn as_strided(
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = AS_STRIDED.select(self_.key_set())?;
-    kernel(keys, self_, size, stride, storage_offset)
-}
-
-fn as_strided_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return as_strided_kernel(_keys, &self_.snapshot(), size, stride, storage_offset);
-    }
-    native::shape::view::as_strided(self_, size, stride, storage_offset)
-}
-
-fn as_strided_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("as_strided", given, 4)?;
-    as_strided(arguments.tensor()?, arguments.ints()?, arguments.ints()?, arguments.optional_int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `reshape`.
-pub type ReshapeFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `reshape`.
-pub static RESHAPE: Operator<ReshapeFn> = Operator::new(
-    "reshape",
-    "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, reshape_composite as ReshapeFn),
-        observed!(RESHAPE: ReshapeFn, [self_], self_, shape),
-        boxing!(RESHAPE: ReshapeFn, self_, shape),
-    ],
-    reshape_boxed,
-);
-
-/// A view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred.
-///
-/// `reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)`
-#[inline]
-pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = RESHAPE.select(self_.key_set())?;
-    kernel(keys, self_, shape)
-}
-
-fn reshape_composite(_keys: DispatchKeySet, self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
-    native::shape::view::reshape(self_, shape)
-}
-
-fn reshape_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reshape", given, 2)?;
-    reshape(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `select.int`.
-pub type SelectIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `select.int`.
-pub static SELECT_INT: Operator<SelectIntFn> = Operator::new(
-    "select.int",
-    "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, select_int_composite as SelectIntFn),
-        observed!(SELECT_INT: SelectIntFn, [self_], self_, dim, index),
-        boxing!(SELECT_INT: SelectIntFn, self_, dim, index),
-    ],
-    select_int_boxed,
-);
-
-/// The slice at one index of a dimension, which is removed.
-///
-/// `select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)`
-#[inline]
-pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let (keys, kernel) = SELECT_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim, index)
-}
-
-fn select_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    native::shape::view::select(self_, dim, index)
-}
-
-fn select_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("select.int", given, 3)?;
-    select_int(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `slice.Tensor`.
-pub type SliceTensorFn = fn(DispatchKeySet, &Tensor, i64, Option<i64>, Option<i64>, i64) -> Result<Tensor>;
-
-/// The operator `slice.Tensor`.
-pub static SLICE_TENSOR: Operator<SliceTensorFn> = Operator::new(
-    "slice.Tensor",
-    "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_tensor_composite as SliceTensorFn),
-        observed!(SLICE_TENSOR: SliceTensorFn, [self_], self_, dim, start, end, step),
-        boxing!(SLICE_TENSOR: SliceTensorFn, self_, dim, start, end, step),
-    ],
-    slice_tensor_boxed,
-);
-
-/// Every `step`-th index of a dimension from `start` to below `end`, which are clamped to its size.
-///
-/// `slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)`
-#[inline]
-pub fn slice_tensor(
-    self_: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = SLICE_TENSOR.select(self_.key_set())?;
-    kernel(keys, self_, dim, start, end, step)
-}
-
-fn slice_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    native::shape::view::slice(self_, dim, start, end, step)
-}
-
-fn slice_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("slice.Tensor", given, 5)?;
-    slice_tensor(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_int()?,
-        arguments.optional_int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `unsqueeze`.
-pub type UnsqueezeFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `unsqueeze`.
-pub static UNSQUEEZE: Operator<UnsqueezeFn> = Operator::new(
-    "unsqueeze",
-    "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, unsqueeze_composite as UnsqueezeFn),
-        observed!(UNSQUEEZE: UnsqueezeFn, [self_], self_, dim),
-        boxing!(UNSQUEEZE: UnsqueezeFn, self_, dim),
-    ],
-    unsqueeze_boxed,
-);
-
-/// A view with a dimension of size 1 inserted at `dim`.
-///
-/// `unsqueeze(Tensor(a) self, int dim) -> Tensor(a)`
-#[inline]
-pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = UNSQUEEZE.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn unsqueeze_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    native::shape::view::unsqueeze(self_, dim)
-}
-
-fn unsqueeze_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unsqueeze", given, 2)?;
-    unsqueeze(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `squeeze`.
-pub type SqueezeFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `squeeze`.
-pub static SQUEEZE: Operator<SqueezeFn> = Operator::new(
-    "squeeze",
-    "squeeze(Tensor(a) self) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_composite as SqueezeFn),
-        observed!(SQUEEZE: SqueezeFn, [self_], self_),
-        boxing!(SQUEEZE: SqueezeFn, self_),
-    ],
-    squeeze_boxed,
-);
-
-/// A view without the dimensions of size 1.
-///
-/// `squeeze(Tensor(a) self) -> Tensor(a)`
-#[inline]
-pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SQUEEZE.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn squeeze_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::view::squeeze(self_)
-}
-
-fn squeeze_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze", given, 1)?;
-    squeeze(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `squeeze.dim`.
-pub type SqueezeDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `squeeze.dim`.
-pub static SQUEEZE_DIM: Operator<SqueezeDimFn> = Operator::new(
-    "squeeze.dim",
-    "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dim_composite as SqueezeDimFn),
-        observed!(SQUEEZE_DIM: SqueezeDimFn, [self_], self_, dim),
-        boxing!(SQUEEZE_DIM: SqueezeDimFn, self_, dim),
-    ],
-    squeeze_dim_boxed,
-);
-
-/// A view without dimension `dim`, if its size is 1.
-///
-/// `squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)`
-#[inline]
-pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = SQUEEZE_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn squeeze_dim_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    native::shape::view::squeeze_dim(self_, dim)
-}
-
-fn squeeze_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze.dim", given, 2)?;
-    squeeze_dim(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `squeeze.dims`.
-pub type SqueezeDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `squeeze.dims`.
-pub static SQUEEZE_DIMS: Operator<SqueezeDimsFn> = Operator::new(
-    "squeeze.dims",
-    "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dims_composite as SqueezeDimsFn),
-        observed!(SQUEEZE_DIMS: SqueezeDimsFn, [self_], self_, dim),
-        boxing!(SQUEEZE_DIMS: SqueezeDimsFn, self_, dim),
-    ],
-    squeeze_dims_boxed,
-);
-
-/// A view without those of the dimensions `dim` whose size is 1.
-///
-/// `squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)`
-#[inline]
-pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = SQUEEZE_DIMS.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn squeeze_dims_composite(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    native::shape::view::squeeze_dims(self_, dim)
-}
-
-fn squeeze_dims_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze.dims", given, 2)?;
-    squeeze_dims(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `diagonal`.
-pub type DiagonalFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `diagonal`.
-pub static DIAGONAL: Operator<DiagonalFn> = Operator::new(
-    "diagonal",
-    "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_composite as DiagonalFn),
-        observed!(DIAGONAL: DiagonalFn, [self_], self_, offset, dim1, dim2),
-        boxing!(DIAGONAL: DiagonalFn, self_, offset, dim1, dim2),
-    ],
-    diagonal_boxed,
-);
-
-/// A view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension.
-///
-/// `diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)`
-#[inline]
-pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let (keys, kernel) = DIAGONAL.select(self_.key_set())?;
-    kernel(keys, self_, offset, dim1, dim2)
-}
-
-fn diagonal_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    native::shape::view::diagonal(self_, offset, dim1, dim2)
-}
-
-fn diagonal_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diagonal", given, 4)?;
-    diagonal(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `unfold`.
-pub type UnfoldFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `unfold`.
-pub static UNFOLD: Operator<UnfoldFn> = Operator::new(
-    "unfold",
-    "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
-    &[
-        Kernel::new(DispatchKey::Cpu, unfold_kernel as UnfoldFn),
-        Kernel::new(DispatchKey::Meta, unfold_kernel as UnfoldFn),
-        observed!(UNFOLD: UnfoldFn, [self_], self_, dimension, size, step),
-        boxing!(UNFOLD: UnfoldFn, self_, dimension, size, step),
-    ],
-    unfold_boxed,
-);
-
-/// A view of windows of `size` elements of a dimension, one every `step`; the elements of a window are in the last dimension.
-///
-/// `unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)`
-#[inline]
-pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    let (keys, kernel) = UNFOLD.select(self_.key_set())?;
-    kernel(keys, self_, dimension, size, step)
-}
-
-fn unfold_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dimension: i64,
-    size: i64,
-    step: i64,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return unfold_kernel(_keys, &self_.snapshot(), dimension, size, step);
-    }
-    native::shape::view::unfold(self_, dimension, size, step)
-}
-
-fn unfold_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unfold", given, 4)?;
-    unfold(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// A view of windows of `size` elements of a dimension, one every `step`; the elements of a window are in the last dimension.
+    UNFOLD: "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold(self_: &Tensor,
+        dimension: i64, size: i64, step: i64) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dimension, size, step);
+        }
+        native::shape::view::unfold(self_, dimension, size, step)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dimension, size, step);
+        }
+        native::shape::view::unfold(self_, dimension, size, step)
+    },
 }

@@ -2,623 +2,123 @@
 
 //! The operators whose kernels are in `native::view_backward`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `select_backward`.
-pub type SelectBackwardFn = fn(DispatchKeySet, &Tensor, &[i64], i64, i64) -> Result<Tensor>;
-
-/// The operator `select_backward`.
-pub static SELECT_BACKWARD: Operator<SelectBackwardFn> = Operator::new(
-    "select_backward",
-    "select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, select_backward_composite as SelectBackwardFn),
-        observed!(SELECT_BACKWARD: SelectBackwardFn, [grad_output], grad_output, input_sizes, dim, index),
-        boxing!(SELECT_BACKWARD: SelectBackwardFn, grad_output, input_sizes, dim, index),
-    ],
-    select_backward_boxed,
-);
-
-/// Zeros of `input_sizes` with `grad_output` at one index of a dimension.
-///
-/// `select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor`
-#[inline]
-pub fn select_backward(grad_output: &Tensor, input_sizes: &[i64], dim: i64, index: i64) -> Result<Tensor> {
-    let (keys, kernel) = SELECT_BACKWARD.select(grad_output.key_set())?;
-    kernel(keys, grad_output, input_sizes, dim, index)
+operator! {
+    /// Zeros of `input_sizes` with `grad_output` at one index of a dimension.
+    SELECT_BACKWARD: "select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
+        select_backward(grad_output: &Tensor, input_sizes: &[i64], dim: i64, index: i64) -> Tensor, by [grad_output];
+    CompositeExplicitAutograd => native::shape::view_backward::select_backward(grad_output, input_sizes, dim, index),
 }
 
-fn select_backward_composite(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    index: i64,
-) -> Result<Tensor> {
-    native::shape::view_backward::select_backward(grad_output, input_sizes, dim, index)
+operator! {
+    /// Zeros of `input_sizes` with `grad_output` in a slice of a dimension.
+    SLICE_BACKWARD: "slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor",
+        slice_backward(grad_output: &Tensor, input_sizes: &[i64], dim: i64, start: i64, end: i64,
+        step: i64) -> Tensor, by [grad_output];
+    CompositeExplicitAutograd => native::shape::view_backward::slice_backward(grad_output, input_sizes, dim, start,
+        end, step),
 }
 
-fn select_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("select_backward", given, 4)?;
-    select_backward(arguments.tensor()?, arguments.ints()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Zeros of `input_sizes` with `grad_output` on a diagonal.
+    DIAGONAL_BACKWARD: "diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
+        diagonal_backward(grad_output: &Tensor, input_sizes: &[i64], offset: i64, dim1: i64, dim2: i64) -> Tensor,
+        by [grad_output];
+    CompositeExplicitAutograd => native::shape::view_backward::diagonal_backward(grad_output, input_sizes, offset,
+        dim1, dim2),
 }
 
-/// A kernel of `slice_backward`.
-pub type SliceBackwardFn = fn(DispatchKeySet, &Tensor, &[i64], i64, i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `slice_backward`.
-pub static SLICE_BACKWARD: Operator<SliceBackwardFn> = Operator::new(
-    "slice_backward",
-    "slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_backward_composite as SliceBackwardFn),
-        observed!(SLICE_BACKWARD: SliceBackwardFn, [grad_output], grad_output, input_sizes, dim, start, end, step),
-        boxing!(SLICE_BACKWARD: SliceBackwardFn, grad_output, input_sizes, dim, start, end, step),
-    ],
-    slice_backward_boxed,
-);
-
-/// Zeros of `input_sizes` with `grad_output` in a slice of a dimension.
-///
-/// `slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor`
-#[inline]
-pub fn slice_backward(
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    start: i64,
-    end: i64,
-    step: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = SLICE_BACKWARD.select(grad_output.key_set())?;
-    kernel(keys, grad_output, input_sizes, dim, start, end, step)
+operator! {
+    /// The gradient of `unfold`: for each element the sum of `grad_in` over the windows that contain it.
+    UNFOLD_BACKWARD: "unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor",
+        unfold_backward(grad_in: &Tensor, input_sizes: &[i64], dim: i64, size: i64, step: i64) -> Tensor,
+        by [grad_in];
+    Cpu => {
+        if grad_in.was_resized() {
+            return kernel(&grad_in.snapshot(), input_sizes, dim, size, step);
+        }
+        native::shape::view_backward::unfold_backward(grad_in, input_sizes, dim, size, step)
+    },
+    Meta => {
+        if grad_in.was_resized() {
+            return kernel(&grad_in.snapshot(), input_sizes, dim, size, step);
+        }
+        native::shape::view_backward::unfold_backward(grad_in, input_sizes, dim, size, step)
+    },
 }
 
-fn slice_backward_composite(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    start: i64,
-    end: i64,
-    step: i64,
-) -> Result<Tensor> {
-    native::shape::view_backward::slice_backward(grad_output, input_sizes, dim, start, end, step)
+operator! {
+    /// A copy of `self` with `src` at one index of a dimension.
+    SELECT_SCATTER: "select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+        select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Tensor, by [self_, src];
+    CompositeExplicitAutograd => native::shape::view_backward::select_scatter(self_, src, dim, index),
 }
 
-fn slice_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("slice_backward", given, 6)?;
-    slice_backward(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// A copy of `self` with `src` at one index of a dimension.
+    SELECT_SCATTER_OUT: "select_scatter.out(Tensor self, Tensor src, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
+        select_scatter_out(self_: &Tensor, src: &Tensor, dim: i64, index: i64, out: &Tensor) -> (), by [self_, src,
+        out];
+    CompositeExplicitAutograd => {
+        let result = native::shape::view_backward::select_scatter(self_, src, dim, index)?;
+        copy_to_out(&result, out)
+    },
 }
 
-/// A kernel of `diagonal_backward`.
-pub type DiagonalBackwardFn = fn(DispatchKeySet, &Tensor, &[i64], i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `diagonal_backward`.
-pub static DIAGONAL_BACKWARD: Operator<DiagonalBackwardFn> = Operator::new(
-    "diagonal_backward",
-    "diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            diagonal_backward_composite as DiagonalBackwardFn,
-        ),
-        observed!(DIAGONAL_BACKWARD: DiagonalBackwardFn, [grad_output], grad_output, input_sizes, offset, dim1, dim2),
-        boxing!(DIAGONAL_BACKWARD: DiagonalBackwardFn, grad_output, input_sizes, offset, dim1, dim2),
-    ],
-    diagonal_backward_boxed,
-);
-
-/// Zeros of `input_sizes` with `grad_output` on a diagonal.
-///
-/// `diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor`
-#[inline]
-pub fn diagonal_backward(
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = DIAGONAL_BACKWARD.select(grad_output.key_set())?;
-    kernel(keys, grad_output, input_sizes, offset, dim1, dim2)
+operator! {
+    /// A copy of `self` with `src` in a slice of a dimension.
+    SLICE_SCATTER: "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+        slice_scatter(self_: &Tensor, src: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>,
+        step: i64) -> Tensor, by [self_, src];
+    CompositeExplicitAutograd => native::shape::view_backward::slice_scatter(self_, src, dim, start, end, step),
 }
 
-fn diagonal_backward_composite(
-    _keys: DispatchKeySet,
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    native::shape::view_backward::diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)
+operator! {
+    /// A copy of `self` with `src` in a slice of a dimension.
+    SLICE_SCATTER_OUT: "slice_scatter.out(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)",
+        slice_scatter_out(self_: &Tensor, src: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64,
+        out: &Tensor) -> (), by [self_, src, out];
+    CompositeExplicitAutograd => {
+        let result = native::shape::view_backward::slice_scatter(self_, src, dim, start, end, step)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn diagonal_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diagonal_backward", given, 5)?;
-    diagonal_backward(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// A copy of `self` with `src` on a diagonal.
+    DIAGONAL_SCATTER: "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+        diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor, by [self_, src];
+    CompositeExplicitAutograd => native::shape::view_backward::diagonal_scatter(self_, src, offset, dim1, dim2),
 }
 
-/// A kernel of `unfold_backward`.
-pub type UnfoldBackwardFn = fn(DispatchKeySet, &Tensor, &[i64], i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `unfold_backward`.
-pub static UNFOLD_BACKWARD: Operator<UnfoldBackwardFn> = Operator::new(
-    "unfold_backward",
-    "unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, unfold_backward_kernel as UnfoldBackwardFn),
-        Kernel::new(DispatchKey::Meta, unfold_backward_kernel as UnfoldBackwardFn),
-        observed!(UNFOLD_BACKWARD: UnfoldBackwardFn, [grad_in], grad_in, input_sizes, dim, size, step),
-        boxing!(UNFOLD_BACKWARD: UnfoldBackwardFn, grad_in, input_sizes, dim, size, step),
-    ],
-    unfold_backward_boxed,
-);
-
-/// The gradient of `unfold`: for each element the sum of `grad_in` over the windows that contain it.
-///
-/// `unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor`
-#[inline]
-pub fn unfold_backward(
-    grad_in: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    size: i64,
-    step: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = UNFOLD_BACKWARD.select(grad_in.key_set())?;
-    kernel(keys, grad_in, input_sizes, dim, size, step)
+operator! {
+    /// A copy of `self` with `src` on a diagonal.
+    DIAGONAL_SCATTER_OUT: "diagonal_scatter.out(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)",
+        diagonal_scatter_out(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &Tensor) -> (),
+        by [self_, src, out];
+    CompositeExplicitAutograd => {
+        let result = native::shape::view_backward::diagonal_scatter(self_, src, offset, dim1, dim2)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn unfold_backward_kernel(
-    _keys: DispatchKeySet,
-    grad_in: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    size: i64,
-    step: i64,
-) -> Result<Tensor> {
-    if grad_in.was_resized() {
-        return unfold_backward_kernel(_keys, &grad_in.snapshot(), input_sizes, dim, size, step);
-    }
-    native::shape::view_backward::unfold_backward(grad_in, input_sizes, dim, size, step)
+operator! {
+    /// Matrices of zeros with the last dimension of `self` on a diagonal.
+    DIAG_EMBED: "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+        diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::shape::view_backward::diag_embed(self_, offset, dim1, dim2),
 }
 
-fn unfold_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unfold_backward", given, 5)?;
-    unfold_backward(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `select_scatter`.
-pub type SelectScatterFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `select_scatter`.
-pub static SELECT_SCATTER: Operator<SelectScatterFn> = Operator::new(
-    "select_scatter",
-    "select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, select_scatter_composite as SelectScatterFn),
-        observed!(SELECT_SCATTER: SelectScatterFn, [self_, src], self_, src, dim, index),
-        boxing!(SELECT_SCATTER: SelectScatterFn, self_, src, dim, index),
-    ],
-    select_scatter_boxed,
-);
-
-/// A copy of `self` with `src` at one index of a dimension.
-///
-/// `select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor`
-#[inline]
-pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let (keys, kernel) = SELECT_SCATTER.select(self_.key_set() | src.key_set())?;
-    kernel(keys, self_, src, dim, index)
-}
-
-fn select_scatter_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    index: i64,
-) -> Result<Tensor> {
-    native::shape::view_backward::select_scatter(self_, src, dim, index)
-}
-
-fn select_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("select_scatter", given, 4)?;
-    select_scatter(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `select_scatter.out`.
-pub type SelectScatterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `select_scatter.out`.
-pub static SELECT_SCATTER_OUT: Operator<SelectScatterOutFn> = Operator::new(
-    "select_scatter.out",
-    "select_scatter.out(Tensor self, Tensor src, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            select_scatter_out_composite as SelectScatterOutFn,
-        ),
-        observed!(SELECT_SCATTER_OUT: SelectScatterOutFn, [self_, src, out], self_, src, dim, index, out),
-        boxing!(SELECT_SCATTER_OUT: SelectScatterOutFn, self_, src, dim, index, out),
-    ],
-    select_scatter_out_boxed,
-);
-
-/// A copy of `self` with `src` at one index of a dimension.
-///
-/// `select_scatter.out(Tensor self, Tensor src, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn select_scatter_out(self_: &Tensor, src: &Tensor, dim: i64, index: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SELECT_SCATTER_OUT.select(self_.key_set() | src.key_set() | out.key_set())?;
-    kernel(keys, self_, src, dim, index, out)
-}
-
-fn select_scatter_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    index: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_backward::select_scatter(self_, src, dim, index)?;
-    copy_to_out(&result, out)
-}
-
-fn select_scatter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("select_scatter.out", given, 5)?;
-    select_scatter_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `slice_scatter`.
-pub type SliceScatterFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, i64, Option<i64>, Option<i64>, i64) -> Result<Tensor>;
-
-/// The operator `slice_scatter`.
-pub static SLICE_SCATTER: Operator<SliceScatterFn> = Operator::new(
-    "slice_scatter",
-    "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_scatter_composite as SliceScatterFn),
-        observed!(SLICE_SCATTER: SliceScatterFn, [self_, src], self_, src, dim, start, end, step),
-        boxing!(SLICE_SCATTER: SliceScatterFn, self_, src, dim, start, end, step),
-    ],
-    slice_scatter_boxed,
-);
-
-/// A copy of `self` with `src` in a slice of a dimension.
-///
-/// `slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor`
-#[inline]
-pub fn slice_scatter(
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = SLICE_SCATTER.select(self_.key_set() | src.key_set())?;
-    kernel(keys, self_, src, dim, start, end, step)
-}
-
-fn slice_scatter_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    native::shape::view_backward::slice_scatter(self_, src, dim, start, end, step)
-}
-
-fn slice_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("slice_scatter", given, 6)?;
-    slice_scatter(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_int()?,
-        arguments.optional_int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `slice_scatter.out`.
-pub type SliceScatterOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, i64, Option<i64>, Option<i64>, i64, &Tensor) -> Result<()>;
-
-/// The operator `slice_scatter.out`.
-pub static SLICE_SCATTER_OUT: Operator<SliceScatterOutFn> = Operator::new(
-    "slice_scatter.out",
-    "slice_scatter.out(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_scatter_out_composite as SliceScatterOutFn),
-        observed!(SLICE_SCATTER_OUT: SliceScatterOutFn, [self_, src, out], self_, src, dim, start, end, step, out),
-        boxing!(SLICE_SCATTER_OUT: SliceScatterOutFn, self_, src, dim, start, end, step, out),
-    ],
-    slice_scatter_out_boxed,
-);
-
-/// A copy of `self` with `src` in a slice of a dimension.
-///
-/// `slice_scatter.out(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn slice_scatter_out(
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = SLICE_SCATTER_OUT.select(self_.key_set() | src.key_set() | out.key_set())?;
-    kernel(keys, self_, src, dim, start, end, step, out)
-}
-
-fn slice_scatter_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_backward::slice_scatter(self_, src, dim, start, end, step)?;
-    copy_to_out(&result, out)
-}
-
-fn slice_scatter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("slice_scatter.out", given, 7)?;
-    slice_scatter_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_int()?,
-        arguments.optional_int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `diagonal_scatter`.
-pub type DiagonalScatterFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `diagonal_scatter`.
-pub static DIAGONAL_SCATTER: Operator<DiagonalScatterFn> = Operator::new(
-    "diagonal_scatter",
-    "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_scatter_composite as DiagonalScatterFn),
-        observed!(DIAGONAL_SCATTER: DiagonalScatterFn, [self_, src], self_, src, offset, dim1, dim2),
-        boxing!(DIAGONAL_SCATTER: DiagonalScatterFn, self_, src, offset, dim1, dim2),
-    ],
-    diagonal_scatter_boxed,
-);
-
-/// A copy of `self` with `src` on a diagonal.
-///
-/// `diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor`
-#[inline]
-pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let (keys, kernel) = DIAGONAL_SCATTER.select(self_.key_set() | src.key_set())?;
-    kernel(keys, self_, src, offset, dim1, dim2)
-}
-
-fn diagonal_scatter_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    native::shape::view_backward::diagonal_scatter(self_, src, offset, dim1, dim2)
-}
-
-fn diagonal_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diagonal_scatter", given, 5)?;
-    diagonal_scatter(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `diagonal_scatter.out`.
-pub type DiagonalScatterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `diagonal_scatter.out`.
-pub static DIAGONAL_SCATTER_OUT: Operator<DiagonalScatterOutFn> = Operator::new(
-    "diagonal_scatter.out",
-    "diagonal_scatter.out(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            diagonal_scatter_out_composite as DiagonalScatterOutFn,
-        ),
-        observed!(DIAGONAL_SCATTER_OUT: DiagonalScatterOutFn, [self_, src, out], self_, src, offset, dim1, dim2, out),
-        boxing!(DIAGONAL_SCATTER_OUT: DiagonalScatterOutFn, self_, src, offset, dim1, dim2, out),
-    ],
-    diagonal_scatter_out_boxed,
-);
-
-/// A copy of `self` with `src` on a diagonal.
-///
-/// `diagonal_scatter.out(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn diagonal_scatter_out(
-    self_: &Tensor,
-    src: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = DIAGONAL_SCATTER_OUT.select(self_.key_set() | src.key_set() | out.key_set())?;
-    kernel(keys, self_, src, offset, dim1, dim2, out)
-}
-
-fn diagonal_scatter_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_backward::diagonal_scatter(self_, src, offset, dim1, dim2)?;
-    copy_to_out(&result, out)
-}
-
-fn diagonal_scatter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diagonal_scatter.out", given, 6)?;
-    diagonal_scatter_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `diag_embed`.
-pub type DiagEmbedFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `diag_embed`.
-pub static DIAG_EMBED: Operator<DiagEmbedFn> = Operator::new(
-    "diag_embed",
-    "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, diag_embed_composite as DiagEmbedFn),
-        observed!(DIAG_EMBED: DiagEmbedFn, [self_], self_, offset, dim1, dim2),
-        boxing!(DIAG_EMBED: DiagEmbedFn, self_, offset, dim1, dim2),
-    ],
-    diag_embed_boxed,
-);
-
-/// Matrices of zeros with the last dimension of `self` on a diagonal.
-///
-/// `diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor`
-#[inline]
-pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let (keys, kernel) = DIAG_EMBED.select(self_.key_set())?;
-    kernel(keys, self_, offset, dim1, dim2)
-}
-
-fn diag_embed_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    native::shape::view_backward::diag_embed(self_, offset, dim1, dim2)
-}
-
-fn diag_embed_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diag_embed", given, 4)?;
-    diag_embed(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `diag_embed.out`.
-pub type DiagEmbedOutFn = fn(DispatchKeySet, &Tensor, i64, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `diag_embed.out`.
-pub static DIAG_EMBED_OUT: Operator<DiagEmbedOutFn> = Operator::new(
-    "diag_embed.out",
-    "diag_embed.out(Tensor self, int offset=0, int dim1=-2, int dim2=-1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, diag_embed_out_composite as DiagEmbedOutFn),
-        observed!(DIAG_EMBED_OUT: DiagEmbedOutFn, [self_, out], self_, offset, dim1, dim2, out),
-        boxing!(DIAG_EMBED_OUT: DiagEmbedOutFn, self_, offset, dim1, dim2, out),
-    ],
-    diag_embed_out_boxed,
-);
-
-/// Matrices of zeros with the last dimension of `self` on a diagonal.
-///
-/// `diag_embed.out(Tensor self, int offset=0, int dim1=-2, int dim2=-1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn diag_embed_out(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIAG_EMBED_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, offset, dim1, dim2, out)
-}
-
-fn diag_embed_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_backward::diag_embed(self_, offset, dim1, dim2)?;
-    copy_to_out(&result, out)
-}
-
-fn diag_embed_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diag_embed.out", given, 5)?;
-    diag_embed_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Matrices of zeros with the last dimension of `self` on a diagonal.
+    DIAG_EMBED_OUT: "diag_embed.out(Tensor self, int offset=0, int dim1=-2, int dim2=-1, *, Tensor(a!) out) -> Tensor(a!)",
+        diag_embed_out(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeExplicitAutograd => {
+        let result = native::shape::view_backward::diag_embed(self_, offset, dim1, dim2)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,1728 +2,367 @@
 
 //! The operators whose kernels are in `native::view_copies`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::structured::{copy_each_to_out, copy_to_out};
 use crate::{Tensor, native};
-use flambeau_core::Result;
-
-/// A kernel of `alias_copy`.
-pub type AliasCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `alias_copy`.
-pub static ALIAS_COPY: Operator<AliasCopyFn> = Operator::new(
-    "alias_copy",
-    "alias_copy(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, alias_copy_composite as AliasCopyFn),
-        observed!(ALIAS_COPY: AliasCopyFn, [self_], self_),
-        boxing!(ALIAS_COPY: AliasCopyFn, self_),
-    ],
-    alias_copy_boxed,
-);
-
-/// A copy of the result of `alias`.
-///
-/// `alias_copy(Tensor self) -> Tensor`
-#[inline]
-pub fn alias_copy(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = ALIAS_COPY.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn alias_copy_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::view_copies::alias_copy(self_)
-}
-
-fn alias_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("alias_copy", given, 1)?;
-    alias_copy(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `alias_copy.out`.
-pub type AliasCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `alias_copy.out`.
-pub static ALIAS_COPY_OUT: Operator<AliasCopyOutFn> = Operator::new(
-    "alias_copy.out",
-    "alias_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, alias_copy_out_composite as AliasCopyOutFn),
-        observed!(ALIAS_COPY_OUT: AliasCopyOutFn, [self_, out], self_, out),
-        boxing!(ALIAS_COPY_OUT: AliasCopyOutFn, self_, out),
-    ],
-    alias_copy_out_boxed,
-);
-
-/// A copy of the result of `alias`.
-///
-/// `alias_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn alias_copy_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = ALIAS_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn alias_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::shape::view_copies::alias_copy(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn alias_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("alias_copy.out", given, 2)?;
-    alias_copy_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `as_strided_copy`.
-pub type AsStridedCopyFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], Option<i64>) -> Result<Tensor>;
-
-/// The operator `as_strided_copy`.
-pub static AS_STRIDED_COPY: Operator<AsStridedCopyFn> = Operator::new(
-    "as_strided_copy",
-    "as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, as_strided_copy_composite as AsStridedCopyFn),
-        observed!(AS_STRIDED_COPY: AsStridedCopyFn, [self_], self_, size, stride, storage_offset),
-        boxing!(AS_STRIDED_COPY: AsStridedCopyFn, self_, size, stride, storage_offset),
-    ],
-    as_strided_copy_boxed,
-);
-
-/// A copy of the result of `as_strided`.
-///
-/// `as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor`
-#[inline]
-pub fn as_strided_copy(
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = AS_STRIDED_COPY.select(self_.key_set())?;
-    kernel(keys, self_, size, stride, storage_offset)
-}
-
-fn as_strided_copy_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    native::shape::view_copies::as_strided_copy(self_, size, stride, storage_offset)
-}
-
-fn as_strided_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("as_strided_copy", given, 4)?;
-    as_strided_copy(arguments.tensor()?, arguments.ints()?, arguments.ints()?, arguments.optional_int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `as_strided_copy.out`.
-pub type AsStridedCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], Option<i64>, &Tensor) -> Result<()>;
-
-/// The operator `as_strided_copy.out`.
-pub static AS_STRIDED_COPY_OUT: Operator<AsStridedCopyOutFn> = Operator::new(
-    "as_strided_copy.out",
-    "as_strided_copy.out(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            as_strided_copy_out_composite as AsStridedCopyOutFn,
-        ),
-        observed!(AS_STRIDED_COPY_OUT: AsStridedCopyOutFn, [self_, out], self_, size, stride, storage_offset, out),
-        boxing!(AS_STRIDED_COPY_OUT: AsStridedCopyOutFn, self_, size, stride, storage_offset, out),
-    ],
-    as_strided_copy_out_boxed,
-);
-
-/// A copy of the result of `as_strided`.
-///
-/// `as_strided_copy.out(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn as_strided_copy_out(
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = AS_STRIDED_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, size, stride, storage_offset, out)
-}
-
-fn as_strided_copy_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::as_strided_copy(self_, size, stride, storage_offset)?;
-    copy_to_out(&result, out)
-}
-
-fn as_strided_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("as_strided_copy.out", given, 5)?;
-    as_strided_copy_out(
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.optional_int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `detach_copy`.
-pub type DetachCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `detach_copy`.
-pub static DETACH_COPY: Operator<DetachCopyFn> = Operator::new(
-    "detach_copy",
-    "detach_copy(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, detach_copy_composite as DetachCopyFn),
-        observed!(DETACH_COPY: DetachCopyFn, [self_], self_),
-        boxing!(DETACH_COPY: DetachCopyFn, self_),
-    ],
-    detach_copy_boxed,
-);
-
-/// A copy of the result of `detach`.
-///
-/// `detach_copy(Tensor self) -> Tensor`
-#[inline]
-pub fn detach_copy(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = DETACH_COPY.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn detach_copy_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::view_copies::detach_copy(self_)
-}
-
-fn detach_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("detach_copy", given, 1)?;
-    detach_copy(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `detach_copy.out`.
-pub type DetachCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `detach_copy.out`.
-pub static DETACH_COPY_OUT: Operator<DetachCopyOutFn> = Operator::new(
-    "detach_copy.out",
-    "detach_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, detach_copy_out_composite as DetachCopyOutFn),
-        observed!(DETACH_COPY_OUT: DetachCopyOutFn, [self_, out], self_, out),
-        boxing!(DETACH_COPY_OUT: DetachCopyOutFn, self_, out),
-    ],
-    detach_copy_out_boxed,
-);
-
-/// A copy of the result of `detach`.
-///
-/// `detach_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn detach_copy_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DETACH_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn detach_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::shape::view_copies::detach_copy(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn detach_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("detach_copy.out", given, 2)?;
-    detach_copy_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `diagonal_copy`.
-pub type DiagonalCopyFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `diagonal_copy`.
-pub static DIAGONAL_COPY: Operator<DiagonalCopyFn> = Operator::new(
-    "diagonal_copy",
-    "diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, diagonal_copy_composite as DiagonalCopyFn),
-        observed!(DIAGONAL_COPY: DiagonalCopyFn, [self_], self_, offset, dim1, dim2),
-        boxing!(DIAGONAL_COPY: DiagonalCopyFn, self_, offset, dim1, dim2),
-    ],
-    diagonal_copy_boxed,
-);
-
-/// A copy of the result of `diagonal`.
-///
-/// `diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor`
-#[inline]
-pub fn diagonal_copy(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let (keys, kernel) = DIAGONAL_COPY.select(self_.key_set())?;
-    kernel(keys, self_, offset, dim1, dim2)
-}
-
-fn diagonal_copy_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    native::shape::view_copies::diagonal_copy(self_, offset, dim1, dim2)
-}
-
-fn diagonal_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diagonal_copy", given, 4)?;
-    diagonal_copy(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `diagonal_copy.out`.
-pub type DiagonalCopyOutFn = fn(DispatchKeySet, &Tensor, i64, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `diagonal_copy.out`.
-pub static DIAGONAL_COPY_OUT: Operator<DiagonalCopyOutFn> = Operator::new(
-    "diagonal_copy.out",
-    "diagonal_copy.out(Tensor self, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, diagonal_copy_out_composite as DiagonalCopyOutFn),
-        observed!(DIAGONAL_COPY_OUT: DiagonalCopyOutFn, [self_, out], self_, offset, dim1, dim2, out),
-        boxing!(DIAGONAL_COPY_OUT: DiagonalCopyOutFn, self_, offset, dim1, dim2, out),
-    ],
-    diagonal_copy_out_boxed,
-);
-
-/// A copy of the result of `diagonal`.
-///
-/// `diagonal_copy.out(Tensor self, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn diagonal_copy_out(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = DIAGONAL_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, offset, dim1, dim2, out)
-}
-
-fn diagonal_copy_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::diagonal_copy(self_, offset, dim1, dim2)?;
-    copy_to_out(&result, out)
-}
-
-fn diagonal_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("diagonal_copy.out", given, 5)?;
-    diagonal_copy_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `expand_copy`.
-pub type ExpandCopyFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
-
-/// The operator `expand_copy`.
-pub static EXPAND_COPY: Operator<ExpandCopyFn> = Operator::new(
-    "expand_copy",
-    "expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_copy_composite as ExpandCopyFn),
-        observed!(EXPAND_COPY: ExpandCopyFn, [self_], self_, size, implicit),
-        boxing!(EXPAND_COPY: ExpandCopyFn, self_, size, implicit),
-    ],
-    expand_copy_boxed,
-);
-
-/// A copy of the result of `expand`.
-///
-/// `expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor`
-#[inline]
-pub fn expand_copy(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    let (keys, kernel) = EXPAND_COPY.select(self_.key_set())?;
-    kernel(keys, self_, size, implicit)
-}
-
-fn expand_copy_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    implicit: bool,
-) -> Result<Tensor> {
-    native::shape::view_copies::expand_copy(self_, size, implicit)
-}
-
-fn expand_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("expand_copy", given, 3)?;
-    expand_copy(arguments.tensor()?, arguments.ints()?, arguments.bool()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `expand_copy.out`.
-pub type ExpandCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], bool, &Tensor) -> Result<()>;
-
-/// The operator `expand_copy.out`.
-pub static EXPAND_COPY_OUT: Operator<ExpandCopyOutFn> = Operator::new(
-    "expand_copy.out",
-    "expand_copy.out(Tensor self, SymInt[] size, *, bool implicit=False, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_copy_out_composite as ExpandCopyOutFn),
-        observed!(EXPAND_COPY_OUT: ExpandCopyOutFn, [self_, out], self_, size, implicit, out),
-        boxing!(EXPAND_COPY_OUT: ExpandCopyOutFn, self_, size, implicit, out),
-    ],
-    expand_copy_out_boxed,
-);
-
-/// A copy of the result of `expand`.
-///
-/// `expand_copy.out(Tensor self, SymInt[] size, *, bool implicit=False, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn expand_copy_out(self_: &Tensor, size: &[i64], implicit: bool, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = EXPAND_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, size, implicit, out)
-}
-
-fn expand_copy_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    implicit: bool,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::expand_copy(self_, size, implicit)?;
-    copy_to_out(&result, out)
-}
-
-fn expand_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("expand_copy.out", given, 4)?;
-    expand_copy_out(arguments.tensor()?, arguments.ints()?, arguments.bool()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `narrow_copy`.
-pub type NarrowCopyFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `narrow_copy`.
-pub static NARROW_COPY: Operator<NarrowCopyFn> = Operator::new(
-    "narrow_copy",
-    "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_copy_composite as NarrowCopyFn),
-        observed!(NARROW_COPY: NarrowCopyFn, [self_], self_, dim, start, length),
-        boxing!(NARROW_COPY: NarrowCopyFn, self_, dim, start, length),
-    ],
-    narrow_copy_boxed,
-);
-
-/// A copy of the result of `narrow`.
-///
-/// `narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor`
-#[inline]
-pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    let (keys, kernel) = NARROW_COPY.select(self_.key_set())?;
-    kernel(keys, self_, dim, start, length)
-}
-
-fn narrow_copy_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: i64,
-    length: i64,
-) -> Result<Tensor> {
-    native::shape::view_copies::narrow_copy(self_, dim, start, length)
-}
-
-fn narrow_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("narrow_copy", given, 4)?;
-    narrow_copy(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `narrow_copy.out`.
-pub type NarrowCopyOutFn = fn(DispatchKeySet, &Tensor, i64, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `narrow_copy.out`.
-pub static NARROW_COPY_OUT: Operator<NarrowCopyOutFn> = Operator::new(
-    "narrow_copy.out",
-    "narrow_copy.out(Tensor self, int dim, SymInt start, SymInt length, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_copy_out_composite as NarrowCopyOutFn),
-        observed!(NARROW_COPY_OUT: NarrowCopyOutFn, [self_, out], self_, dim, start, length, out),
-        boxing!(NARROW_COPY_OUT: NarrowCopyOutFn, self_, dim, start, length, out),
-    ],
-    narrow_copy_out_boxed,
-);
-
-/// A copy of the result of `narrow`.
-///
-/// `narrow_copy.out(Tensor self, int dim, SymInt start, SymInt length, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn narrow_copy_out(self_: &Tensor, dim: i64, start: i64, length: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = NARROW_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, start, length, out)
-}
-
-fn narrow_copy_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: i64,
-    length: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::narrow_copy(self_, dim, start, length)?;
-    copy_to_out(&result, out)
-}
-
-fn narrow_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("narrow_copy.out", given, 5)?;
-    narrow_copy_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `permute_copy`.
-pub type PermuteCopyFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `permute_copy`.
-pub static PERMUTE_COPY: Operator<PermuteCopyFn> = Operator::new(
-    "permute_copy",
-    "permute_copy(Tensor self, int[] dims) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, permute_copy_composite as PermuteCopyFn),
-        observed!(PERMUTE_COPY: PermuteCopyFn, [self_], self_, dims),
-        boxing!(PERMUTE_COPY: PermuteCopyFn, self_, dims),
-    ],
-    permute_copy_boxed,
-);
-
-/// A copy of the result of `permute`.
-///
-/// `permute_copy(Tensor self, int[] dims) -> Tensor`
-#[inline]
-pub fn permute_copy(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = PERMUTE_COPY.select(self_.key_set())?;
-    kernel(keys, self_, dims)
-}
-
-fn permute_copy_composite(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    native::shape::view_copies::permute_copy(self_, dims)
-}
-
-fn permute_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("permute_copy", given, 2)?;
-    permute_copy(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `permute_copy.out`.
-pub type PermuteCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `permute_copy.out`.
-pub static PERMUTE_COPY_OUT: Operator<PermuteCopyOutFn> = Operator::new(
-    "permute_copy.out",
-    "permute_copy.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, permute_copy_out_composite as PermuteCopyOutFn),
-        observed!(PERMUTE_COPY_OUT: PermuteCopyOutFn, [self_, out], self_, dims, out),
-        boxing!(PERMUTE_COPY_OUT: PermuteCopyOutFn, self_, dims, out),
-    ],
-    permute_copy_out_boxed,
-);
-
-/// A copy of the result of `permute`.
-///
-/// `permute_copy.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn permute_copy_out(self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = PERMUTE_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dims, out)
-}
-
-fn permute_copy_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dims: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::permute_copy(self_, dims)?;
-    copy_to_out(&result, out)
-}
-
-fn permute_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("permute_copy.out", given, 3)?;
-    permute_copy_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `select_copy.int`.
-pub type SelectCopyIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `select_copy.int`.
-pub static SELECT_COPY_INT: Operator<SelectCopyIntFn> = Operator::new(
-    "select_copy.int",
-    "select_copy.int(Tensor self, int dim, SymInt index) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, select_copy_int_composite as SelectCopyIntFn),
-        observed!(SELECT_COPY_INT: SelectCopyIntFn, [self_], self_, dim, index),
-        boxing!(SELECT_COPY_INT: SelectCopyIntFn, self_, dim, index),
-    ],
-    select_copy_int_boxed,
-);
-
-/// A copy of the result of `select`.
-///
-/// `select_copy.int(Tensor self, int dim, SymInt index) -> Tensor`
-#[inline]
-pub fn select_copy_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let (keys, kernel) = SELECT_COPY_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim, index)
-}
-
-fn select_copy_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    native::shape::view_copies::select_copy(self_, dim, index)
-}
-
-fn select_copy_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("select_copy.int", given, 3)?;
-    select_copy_int(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `select_copy.int_out`.
-pub type SelectCopyIntOutFn = fn(DispatchKeySet, &Tensor, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `select_copy.int_out`.
-pub static SELECT_COPY_INT_OUT: Operator<SelectCopyIntOutFn> = Operator::new(
-    "select_copy.int_out",
-    "select_copy.int_out(Tensor self, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            select_copy_int_out_composite as SelectCopyIntOutFn,
-        ),
-        observed!(SELECT_COPY_INT_OUT: SelectCopyIntOutFn, [self_, out], self_, dim, index, out),
-        boxing!(SELECT_COPY_INT_OUT: SelectCopyIntOutFn, self_, dim, index, out),
-    ],
-    select_copy_int_out_boxed,
-);
-
-/// A copy of the result of `select`.
-///
-/// `select_copy.int_out(Tensor self, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn select_copy_int_out(self_: &Tensor, dim: i64, index: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SELECT_COPY_INT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, index, out)
-}
-
-fn select_copy_int_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::select_copy(self_, dim, index)?;
-    copy_to_out(&result, out)
-}
-
-fn select_copy_int_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("select_copy.int_out", given, 4)?;
-    select_copy_int_out(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `slice_copy.Tensor`.
-pub type SliceCopyTensorFn =
-    fn(DispatchKeySet, &Tensor, i64, Option<i64>, Option<i64>, i64) -> Result<Tensor>;
-
-/// The operator `slice_copy.Tensor`.
-pub static SLICE_COPY_TENSOR: Operator<SliceCopyTensorFn> = Operator::new(
-    "slice_copy.Tensor",
-    "slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, slice_copy_tensor_composite as SliceCopyTensorFn),
-        observed!(SLICE_COPY_TENSOR: SliceCopyTensorFn, [self_], self_, dim, start, end, step),
-        boxing!(SLICE_COPY_TENSOR: SliceCopyTensorFn, self_, dim, start, end, step),
-    ],
-    slice_copy_tensor_boxed,
-);
-
-/// A copy of the result of `slice`.
-///
-/// `slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor`
-#[inline]
-pub fn slice_copy_tensor(
-    self_: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    let (keys, kernel) = SLICE_COPY_TENSOR.select(self_.key_set())?;
-    kernel(keys, self_, dim, start, end, step)
-}
-
-fn slice_copy_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    native::shape::view_copies::slice_copy(self_, dim, start, end, step)
-}
-
-fn slice_copy_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("slice_copy.Tensor", given, 5)?;
-    slice_copy_tensor(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_int()?,
-        arguments.optional_int()?,
-        arguments.int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `slice_copy.Tensor_out`.
-pub type SliceCopyTensorOutFn =
-    fn(DispatchKeySet, &Tensor, i64, Option<i64>, Option<i64>, i64, &Tensor) -> Result<()>;
-
-/// The operator `slice_copy.Tensor_out`.
-pub static SLICE_COPY_TENSOR_OUT: Operator<SliceCopyTensorOutFn> = Operator::new(
-    "slice_copy.Tensor_out",
-    "slice_copy.Tensor_out(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            slice_copy_tensor_out_composite as SliceCopyTensorOutFn,
-        ),
-        observed!(SLICE_COPY_TENSOR_OUT: SliceCopyTensorOutFn, [self_, out], self_, dim, start, end, step, out),
-        boxing!(SLICE_COPY_TENSOR_OUT: SliceCopyTensorOutFn, self_, dim, start, end, step, out),
-    ],
-    slice_copy_tensor_out_boxed,
-);
-
-/// A copy of the result of `slice`.
-///
-/// `slice_copy.Tensor_out(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn slice_copy_tensor_out(
-    self_: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = SLICE_COPY_TENSOR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, start, end, step, out)
-}
-
-fn slice_copy_tensor_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::slice_copy(self_, dim, start, end, step)?;
-    copy_to_out(&result, out)
-}
-
-fn slice_copy_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("slice_copy.Tensor_out", given, 6)?;
-    slice_copy_tensor_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.optional_int()?,
-        arguments.optional_int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `squeeze_copy`.
-pub type SqueezeCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `squeeze_copy`.
-pub static SQUEEZE_COPY: Operator<SqueezeCopyFn> = Operator::new(
-    "squeeze_copy",
-    "squeeze_copy(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_composite as SqueezeCopyFn),
-        observed!(SQUEEZE_COPY: SqueezeCopyFn, [self_], self_),
-        boxing!(SQUEEZE_COPY: SqueezeCopyFn, self_),
-    ],
-    squeeze_copy_boxed,
-);
-
-/// A copy of the result of `squeeze`.
-///
-/// `squeeze_copy(Tensor self) -> Tensor`
-#[inline]
-pub fn squeeze_copy(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = SQUEEZE_COPY.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn squeeze_copy_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::view_copies::squeeze_copy(self_)
-}
-
-fn squeeze_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze_copy", given, 1)?;
-    squeeze_copy(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `squeeze_copy.out`.
-pub type SqueezeCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `squeeze_copy.out`.
-pub static SQUEEZE_COPY_OUT: Operator<SqueezeCopyOutFn> = Operator::new(
-    "squeeze_copy.out",
-    "squeeze_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_out_composite as SqueezeCopyOutFn),
-        observed!(SQUEEZE_COPY_OUT: SqueezeCopyOutFn, [self_, out], self_, out),
-        boxing!(SQUEEZE_COPY_OUT: SqueezeCopyOutFn, self_, out),
-    ],
-    squeeze_copy_out_boxed,
-);
-
-/// A copy of the result of `squeeze`.
-///
-/// `squeeze_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn squeeze_copy_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SQUEEZE_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn squeeze_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::shape::view_copies::squeeze_copy(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn squeeze_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze_copy.out", given, 2)?;
-    squeeze_copy_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `squeeze_copy.dim`.
-pub type SqueezeCopyDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `squeeze_copy.dim`.
-pub static SQUEEZE_COPY_DIM: Operator<SqueezeCopyDimFn> = Operator::new(
-    "squeeze_copy.dim",
-    "squeeze_copy.dim(Tensor self, int dim) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_dim_composite as SqueezeCopyDimFn),
-        observed!(SQUEEZE_COPY_DIM: SqueezeCopyDimFn, [self_], self_, dim),
-        boxing!(SQUEEZE_COPY_DIM: SqueezeCopyDimFn, self_, dim),
-    ],
-    squeeze_copy_dim_boxed,
-);
-
-/// A copy of the result of `squeeze` of one dimension.
-///
-/// `squeeze_copy.dim(Tensor self, int dim) -> Tensor`
-#[inline]
-pub fn squeeze_copy_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = SQUEEZE_COPY_DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn squeeze_copy_dim_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    native::shape::view_copies::squeeze_copy_dim(self_, dim)
-}
-
-fn squeeze_copy_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze_copy.dim", given, 2)?;
-    squeeze_copy_dim(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `squeeze_copy.dim_out`.
-pub type SqueezeCopyDimOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `squeeze_copy.dim_out`.
-pub static SQUEEZE_COPY_DIM_OUT: Operator<SqueezeCopyDimOutFn> = Operator::new(
-    "squeeze_copy.dim_out",
-    "squeeze_copy.dim_out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            squeeze_copy_dim_out_composite as SqueezeCopyDimOutFn,
-        ),
-        observed!(SQUEEZE_COPY_DIM_OUT: SqueezeCopyDimOutFn, [self_, out], self_, dim, out),
-        boxing!(SQUEEZE_COPY_DIM_OUT: SqueezeCopyDimOutFn, self_, dim, out),
-    ],
-    squeeze_copy_dim_out_boxed,
-);
-
-/// A copy of the result of `squeeze` of one dimension.
-///
-/// `squeeze_copy.dim_out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn squeeze_copy_dim_out(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SQUEEZE_COPY_DIM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, out)
-}
-
-fn squeeze_copy_dim_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::squeeze_copy_dim(self_, dim)?;
-    copy_to_out(&result, out)
-}
-
-fn squeeze_copy_dim_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze_copy.dim_out", given, 3)?;
-    squeeze_copy_dim_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `squeeze_copy.dims`.
-pub type SqueezeCopyDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `squeeze_copy.dims`.
-pub static SQUEEZE_COPY_DIMS: Operator<SqueezeCopyDimsFn> = Operator::new(
-    "squeeze_copy.dims",
-    "squeeze_copy.dims(Tensor self, int[] dim) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_dims_composite as SqueezeCopyDimsFn),
-        observed!(SQUEEZE_COPY_DIMS: SqueezeCopyDimsFn, [self_], self_, dim),
-        boxing!(SQUEEZE_COPY_DIMS: SqueezeCopyDimsFn, self_, dim),
-    ],
-    squeeze_copy_dims_boxed,
-);
-
-/// A copy of the result of `squeeze` of several dimensions.
-///
-/// `squeeze_copy.dims(Tensor self, int[] dim) -> Tensor`
-#[inline]
-pub fn squeeze_copy_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = SQUEEZE_COPY_DIMS.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn squeeze_copy_dims_composite(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    native::shape::view_copies::squeeze_copy_dims(self_, dim)
-}
-
-fn squeeze_copy_dims_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze_copy.dims", given, 2)?;
-    squeeze_copy_dims(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `squeeze_copy.dims_out`.
-pub type SqueezeCopyDimsOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `squeeze_copy.dims_out`.
-pub static SQUEEZE_COPY_DIMS_OUT: Operator<SqueezeCopyDimsOutFn> = Operator::new(
-    "squeeze_copy.dims_out",
-    "squeeze_copy.dims_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            squeeze_copy_dims_out_composite as SqueezeCopyDimsOutFn,
-        ),
-        observed!(SQUEEZE_COPY_DIMS_OUT: SqueezeCopyDimsOutFn, [self_, out], self_, dim, out),
-        boxing!(SQUEEZE_COPY_DIMS_OUT: SqueezeCopyDimsOutFn, self_, dim, out),
-    ],
-    squeeze_copy_dims_out_boxed,
-);
-
-/// A copy of the result of `squeeze` of several dimensions.
-///
-/// `squeeze_copy.dims_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn squeeze_copy_dims_out(self_: &Tensor, dim: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SQUEEZE_COPY_DIMS_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, out)
-}
-
-fn squeeze_copy_dims_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::squeeze_copy_dims(self_, dim)?;
-    copy_to_out(&result, out)
-}
-
-fn squeeze_copy_dims_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze_copy.dims_out", given, 3)?;
-    squeeze_copy_dims_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `t_copy`.
-pub type TCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `t_copy`.
-pub static T_COPY: Operator<TCopyFn> = Operator::new(
-    "t_copy",
-    "t_copy(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, t_copy_composite as TCopyFn),
-        observed!(T_COPY: TCopyFn, [self_], self_),
-        boxing!(T_COPY: TCopyFn, self_),
-    ],
-    t_copy_boxed,
-);
-
-/// A copy of the result of `t`.
-///
-/// `t_copy(Tensor self) -> Tensor`
-#[inline]
-pub fn t_copy(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = T_COPY.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn t_copy_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::shape::view_copies::t_copy(self_)
-}
-
-fn t_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("t_copy", given, 1)?;
-    t_copy(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `t_copy.out`.
-pub type TCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `t_copy.out`.
-pub static T_COPY_OUT: Operator<TCopyOutFn> = Operator::new(
-    "t_copy.out",
-    "t_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, t_copy_out_composite as TCopyOutFn),
-        observed!(T_COPY_OUT: TCopyOutFn, [self_, out], self_, out),
-        boxing!(T_COPY_OUT: TCopyOutFn, self_, out),
-    ],
-    t_copy_out_boxed,
-);
-
-/// A copy of the result of `t`.
-///
-/// `t_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn t_copy_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = T_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, out)
-}
-
-fn t_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::shape::view_copies::t_copy(self_)?;
-    copy_to_out(&result, out)
-}
-
-fn t_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("t_copy.out", given, 2)?;
-    t_copy_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `transpose_copy.int`.
-pub type TransposeCopyIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
-
-/// The operator `transpose_copy.int`.
-pub static TRANSPOSE_COPY_INT: Operator<TransposeCopyIntFn> = Operator::new(
-    "transpose_copy.int",
-    "transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            transpose_copy_int_composite as TransposeCopyIntFn,
-        ),
-        observed!(TRANSPOSE_COPY_INT: TransposeCopyIntFn, [self_], self_, dim0, dim1),
-        boxing!(TRANSPOSE_COPY_INT: TransposeCopyIntFn, self_, dim0, dim1),
-    ],
-    transpose_copy_int_boxed,
-);
-
-/// A copy of the result of `transpose`.
-///
-/// `transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor`
-#[inline]
-pub fn transpose_copy_int(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    let (keys, kernel) = TRANSPOSE_COPY_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim0, dim1)
-}
-
-fn transpose_copy_int_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim0: i64,
-    dim1: i64,
-) -> Result<Tensor> {
-    native::shape::view_copies::transpose_copy(self_, dim0, dim1)
-}
-
-fn transpose_copy_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("transpose_copy.int", given, 3)?;
-    transpose_copy_int(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `transpose_copy.int_out`.
-pub type TransposeCopyIntOutFn = fn(DispatchKeySet, &Tensor, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `transpose_copy.int_out`.
-pub static TRANSPOSE_COPY_INT_OUT: Operator<TransposeCopyIntOutFn> = Operator::new(
-    "transpose_copy.int_out",
-    "transpose_copy.int_out(Tensor self, int dim0, int dim1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            transpose_copy_int_out_composite as TransposeCopyIntOutFn,
-        ),
-        observed!(TRANSPOSE_COPY_INT_OUT: TransposeCopyIntOutFn, [self_, out], self_, dim0, dim1, out),
-        boxing!(TRANSPOSE_COPY_INT_OUT: TransposeCopyIntOutFn, self_, dim0, dim1, out),
-    ],
-    transpose_copy_int_out_boxed,
-);
-
-/// A copy of the result of `transpose`.
-///
-/// `transpose_copy.int_out(Tensor self, int dim0, int dim1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn transpose_copy_int_out(self_: &Tensor, dim0: i64, dim1: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = TRANSPOSE_COPY_INT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim0, dim1, out)
-}
-
-fn transpose_copy_int_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim0: i64,
-    dim1: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::transpose_copy(self_, dim0, dim1)?;
-    copy_to_out(&result, out)
-}
-
-fn transpose_copy_int_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("transpose_copy.int_out", given, 4)?;
-    transpose_copy_int_out(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `unfold_copy`.
-pub type UnfoldCopyFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
-
-/// The operator `unfold_copy`.
-pub static UNFOLD_COPY: Operator<UnfoldCopyFn> = Operator::new(
-    "unfold_copy",
-    "unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, unfold_copy_composite as UnfoldCopyFn),
-        observed!(UNFOLD_COPY: UnfoldCopyFn, [self_], self_, dimension, size, step),
-        boxing!(UNFOLD_COPY: UnfoldCopyFn, self_, dimension, size, step),
-    ],
-    unfold_copy_boxed,
-);
-
-/// A copy of the result of `unfold`.
-///
-/// `unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor`
-#[inline]
-pub fn unfold_copy(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    let (keys, kernel) = UNFOLD_COPY.select(self_.key_set())?;
-    kernel(keys, self_, dimension, size, step)
-}
-
-fn unfold_copy_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dimension: i64,
-    size: i64,
-    step: i64,
-) -> Result<Tensor> {
-    native::shape::view_copies::unfold_copy(self_, dimension, size, step)
-}
-
-fn unfold_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unfold_copy", given, 4)?;
-    unfold_copy(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `unfold_copy.out`.
-pub type UnfoldCopyOutFn = fn(DispatchKeySet, &Tensor, i64, i64, i64, &Tensor) -> Result<()>;
-
-/// The operator `unfold_copy.out`.
-pub static UNFOLD_COPY_OUT: Operator<UnfoldCopyOutFn> = Operator::new(
-    "unfold_copy.out",
-    "unfold_copy.out(Tensor self, int dimension, int size, int step, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, unfold_copy_out_composite as UnfoldCopyOutFn),
-        observed!(UNFOLD_COPY_OUT: UnfoldCopyOutFn, [self_, out], self_, dimension, size, step, out),
-        boxing!(UNFOLD_COPY_OUT: UnfoldCopyOutFn, self_, dimension, size, step, out),
-    ],
-    unfold_copy_out_boxed,
-);
-
-/// A copy of the result of `unfold`.
-///
-/// `unfold_copy.out(Tensor self, int dimension, int size, int step, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn unfold_copy_out(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = UNFOLD_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dimension, size, step, out)
-}
-
-fn unfold_copy_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dimension: i64,
-    size: i64,
-    step: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::unfold_copy(self_, dimension, size, step)?;
-    copy_to_out(&result, out)
-}
-
-fn unfold_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unfold_copy.out", given, 5)?;
-    unfold_copy_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `unsqueeze_copy`.
-pub type UnsqueezeCopyFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `unsqueeze_copy`.
-pub static UNSQUEEZE_COPY: Operator<UnsqueezeCopyFn> = Operator::new(
-    "unsqueeze_copy",
-    "unsqueeze_copy(Tensor self, int dim) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, unsqueeze_copy_composite as UnsqueezeCopyFn),
-        observed!(UNSQUEEZE_COPY: UnsqueezeCopyFn, [self_], self_, dim),
-        boxing!(UNSQUEEZE_COPY: UnsqueezeCopyFn, self_, dim),
-    ],
-    unsqueeze_copy_boxed,
-);
-
-/// A copy of the result of `unsqueeze`.
-///
-/// `unsqueeze_copy(Tensor self, int dim) -> Tensor`
-#[inline]
-pub fn unsqueeze_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let (keys, kernel) = UNSQUEEZE_COPY.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn unsqueeze_copy_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    native::shape::view_copies::unsqueeze_copy(self_, dim)
-}
-
-fn unsqueeze_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unsqueeze_copy", given, 2)?;
-    unsqueeze_copy(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `unsqueeze_copy.out`.
-pub type UnsqueezeCopyOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `unsqueeze_copy.out`.
-pub static UNSQUEEZE_COPY_OUT: Operator<UnsqueezeCopyOutFn> = Operator::new(
-    "unsqueeze_copy.out",
-    "unsqueeze_copy.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            unsqueeze_copy_out_composite as UnsqueezeCopyOutFn,
-        ),
-        observed!(UNSQUEEZE_COPY_OUT: UnsqueezeCopyOutFn, [self_, out], self_, dim, out),
-        boxing!(UNSQUEEZE_COPY_OUT: UnsqueezeCopyOutFn, self_, dim, out),
-    ],
-    unsqueeze_copy_out_boxed,
-);
-
-/// A copy of the result of `unsqueeze`.
-///
-/// `unsqueeze_copy.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn unsqueeze_copy_out(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = UNSQUEEZE_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, out)
-}
-
-fn unsqueeze_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    let result = native::shape::view_copies::unsqueeze_copy(self_, dim)?;
-    copy_to_out(&result, out)
-}
-
-fn unsqueeze_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unsqueeze_copy.out", given, 3)?;
-    unsqueeze_copy_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `view_copy`.
-pub type ViewCopyFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
-
-/// The operator `view_copy`.
-pub static VIEW_COPY: Operator<ViewCopyFn> = Operator::new(
-    "view_copy",
-    "view_copy(Tensor self, SymInt[] size) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, view_copy_composite as ViewCopyFn),
-        observed!(VIEW_COPY: ViewCopyFn, [self_], self_, size),
-        boxing!(VIEW_COPY: ViewCopyFn, self_, size),
-    ],
-    view_copy_boxed,
-);
-
-/// A copy of the result of `view`.
-///
-/// `view_copy(Tensor self, SymInt[] size) -> Tensor`
-#[inline]
-pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let (keys, kernel) = VIEW_COPY.select(self_.key_set())?;
-    kernel(keys, self_, size)
-}
-
-fn view_copy_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    native::shape::view_copies::view_copy(self_, size)
-}
-
-fn view_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("view_copy", given, 2)?;
-    view_copy(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `view_copy.out`.
-pub type ViewCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
-
-/// The operator `view_copy.out`.
-pub static VIEW_COPY_OUT: Operator<ViewCopyOutFn> = Operator::new(
-    "view_copy.out",
-    "view_copy.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, view_copy_out_composite as ViewCopyOutFn),
-        observed!(VIEW_COPY_OUT: ViewCopyOutFn, [self_, out], self_, size, out),
-        boxing!(VIEW_COPY_OUT: ViewCopyOutFn, self_, size, out),
-    ],
-    view_copy_out_boxed,
-);
-
-/// A copy of the result of `view`.
-///
-/// `view_copy.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn view_copy_out(self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    let (keys, kernel) = VIEW_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, size, out)
-}
-
-fn view_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::shape::view_copies::view_copy(self_, size)?;
-    copy_to_out(&result, out)
-}
-
-fn view_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("view_copy.out", given, 3)?;
-    view_copy_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `split_copy.Tensor`.
-pub type SplitCopyTensorFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `split_copy.Tensor`.
-pub static SPLIT_COPY_TENSOR: Operator<SplitCopyTensorFn> = Operator::new(
-    "split_copy.Tensor",
-    "split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, split_copy_tensor_composite as SplitCopyTensorFn),
-        observed!(SPLIT_COPY_TENSOR: SplitCopyTensorFn, [self_], self_, split_size, dim),
-        boxing!(SPLIT_COPY_TENSOR: SplitCopyTensorFn, self_, split_size, dim),
-    ],
-    split_copy_tensor_boxed,
-);
-
-/// Copies of the results of `split`.
-///
-/// `split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]`
-#[inline]
-pub fn split_copy_tensor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = SPLIT_COPY_TENSOR.select(self_.key_set())?;
-    kernel(keys, self_, split_size, dim)
-}
-
-fn split_copy_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    split_size: i64,
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::view_copies::split_copy(self_, split_size, dim)
-}
-
-fn split_copy_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("split_copy.Tensor", given, 3)?;
-    split_copy_tensor(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `split_copy.Tensor_out`.
-pub type SplitCopyTensorOutFn = fn(DispatchKeySet, &Tensor, i64, i64, &[Tensor]) -> Result<()>;
-
-/// The operator `split_copy.Tensor_out`.
-pub static SPLIT_COPY_TENSOR_OUT: Operator<SplitCopyTensorOutFn> = Operator::new(
-    "split_copy.Tensor_out",
-    "split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            split_copy_tensor_out_composite as SplitCopyTensorOutFn,
-        ),
-        observed!(SPLIT_COPY_TENSOR_OUT: SplitCopyTensorOutFn, [self_, out], self_, split_size, dim, out),
-        boxing!(SPLIT_COPY_TENSOR_OUT: SplitCopyTensorOutFn, self_, split_size, dim, out),
-    ],
-    split_copy_tensor_out_boxed,
-);
-
-/// Copies of the results of `split`.
-///
-/// `split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()`
-#[inline]
-pub fn split_copy_tensor_out(self_: &Tensor, split_size: i64, dim: i64, out: &[Tensor]) -> Result<()> {
-    let (keys, kernel) = SPLIT_COPY_TENSOR_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, split_size, dim, out)
-}
-
-fn split_copy_tensor_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    split_size: i64,
-    dim: i64,
-    out: &[Tensor],
-) -> Result<()> {
-    let result = native::shape::view_copies::split_copy(self_, split_size, dim)?;
-    copy_each_to_out(&result, out)
-}
-
-fn split_copy_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("split_copy.Tensor_out", given, 4)?;
-    split_copy_tensor_out(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.tensors()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `split_with_sizes_copy`.
-pub type SplitWithSizesCopyFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
-
-/// The operator `split_with_sizes_copy`.
-pub static SPLIT_WITH_SIZES_COPY: Operator<SplitWithSizesCopyFn> = Operator::new(
-    "split_with_sizes_copy",
-    "split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            split_with_sizes_copy_composite as SplitWithSizesCopyFn,
-        ),
-        observed!(SPLIT_WITH_SIZES_COPY: SplitWithSizesCopyFn, [self_], self_, split_sizes, dim),
-        boxing!(SPLIT_WITH_SIZES_COPY: SplitWithSizesCopyFn, self_, split_sizes, dim),
-    ],
-    split_with_sizes_copy_boxed,
-);
-
-/// Copies of the results of `split_with_sizes`.
-///
-/// `split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]`
-#[inline]
-pub fn split_with_sizes_copy(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = SPLIT_WITH_SIZES_COPY.select(self_.key_set())?;
-    kernel(keys, self_, split_sizes, dim)
-}
-
-fn split_with_sizes_copy_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    split_sizes: &[i64],
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    native::shape::view_copies::split_with_sizes_copy(self_, split_sizes, dim)
-}
-
-fn split_with_sizes_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("split_with_sizes_copy", given, 3)?;
-    split_with_sizes_copy(arguments.tensor()?, arguments.ints()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `split_with_sizes_copy.out`.
-pub type SplitWithSizesCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], i64, &[Tensor]) -> Result<()>;
-
-/// The operator `split_with_sizes_copy.out`.
-pub static SPLIT_WITH_SIZES_COPY_OUT: Operator<SplitWithSizesCopyOutFn> = Operator::new(
-    "split_with_sizes_copy.out",
-    "split_with_sizes_copy.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            split_with_sizes_copy_out_composite as SplitWithSizesCopyOutFn,
-        ),
-        observed!(SPLIT_WITH_SIZES_COPY_OUT: SplitWithSizesCopyOutFn, [self_, out], self_, split_sizes, dim, out),
-        boxing!(SPLIT_WITH_SIZES_COPY_OUT: SplitWithSizesCopyOutFn, self_, split_sizes, dim, out),
-    ],
-    split_with_sizes_copy_out_boxed,
-);
-
-/// Copies of the results of `split_with_sizes`.
-///
-/// `split_with_sizes_copy.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()`
-#[inline]
-pub fn split_with_sizes_copy_out(
-    self_: &Tensor,
-    split_sizes: &[i64],
-    dim: i64,
-    out: &[Tensor],
-) -> Result<()> {
-    let (keys, kernel) = SPLIT_WITH_SIZES_COPY_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, split_sizes, dim, out)
-}
-
-fn split_with_sizes_copy_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    split_sizes: &[i64],
-    dim: i64,
-    out: &[Tensor],
-) -> Result<()> {
-    let result = native::shape::view_copies::split_with_sizes_copy(self_, split_sizes, dim)?;
-    copy_each_to_out(&result, out)
-}
-
-fn split_with_sizes_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("split_with_sizes_copy.out", given, 4)?;
-    split_with_sizes_copy_out(arguments.tensor()?, arguments.ints()?, arguments.int()?, arguments.tensors()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `unbind_copy.int`.
-pub type UnbindCopyIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `unbind_copy.int`.
-pub static UNBIND_COPY_INT: Operator<UnbindCopyIntFn> = Operator::new(
-    "unbind_copy.int",
-    "unbind_copy.int(Tensor self, int dim=0) -> Tensor[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, unbind_copy_int_composite as UnbindCopyIntFn),
-        observed!(UNBIND_COPY_INT: UnbindCopyIntFn, [self_], self_, dim),
-        boxing!(UNBIND_COPY_INT: UnbindCopyIntFn, self_, dim),
-    ],
-    unbind_copy_int_boxed,
-);
-
-/// Copies of the results of `unbind`.
-///
-/// `unbind_copy.int(Tensor self, int dim=0) -> Tensor[]`
-#[inline]
-pub fn unbind_copy_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = UNBIND_COPY_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn unbind_copy_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    native::shape::view_copies::unbind_copy(self_, dim)
-}
-
-fn unbind_copy_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unbind_copy.int", given, 2)?;
-    unbind_copy_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `unbind_copy.int_out`.
-pub type UnbindCopyIntOutFn = fn(DispatchKeySet, &Tensor, i64, &[Tensor]) -> Result<()>;
-
-/// The operator `unbind_copy.int_out`.
-pub static UNBIND_COPY_INT_OUT: Operator<UnbindCopyIntOutFn> = Operator::new(
-    "unbind_copy.int_out",
-    "unbind_copy.int_out(Tensor self, int dim=0, *, Tensor(a!)[] out) -> ()",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            unbind_copy_int_out_composite as UnbindCopyIntOutFn,
-        ),
-        observed!(UNBIND_COPY_INT_OUT: UnbindCopyIntOutFn, [self_, out], self_, dim, out),
-        boxing!(UNBIND_COPY_INT_OUT: UnbindCopyIntOutFn, self_, dim, out),
-    ],
-    unbind_copy_int_out_boxed,
-);
-
-/// Copies of the results of `unbind`.
-///
-/// `unbind_copy.int_out(Tensor self, int dim=0, *, Tensor(a!)[] out) -> ()`
-#[inline]
-pub fn unbind_copy_int_out(self_: &Tensor, dim: i64, out: &[Tensor]) -> Result<()> {
-    let (keys, kernel) = UNBIND_COPY_INT_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, out)
-}
-
-fn unbind_copy_int_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    out: &[Tensor],
-) -> Result<()> {
-    let result = native::shape::view_copies::unbind_copy(self_, dim)?;
-    copy_each_to_out(&result, out)
-}
-
-fn unbind_copy_int_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unbind_copy.int_out", given, 3)?;
-    unbind_copy_int_out(arguments.tensor()?, arguments.int()?, arguments.tensors()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `as_strided_scatter`.
-pub type AsStridedScatterFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], Option<i64>) -> Result<Tensor>;
-
-/// The operator `as_strided_scatter`.
-pub static AS_STRIDED_SCATTER: Operator<AsStridedScatterFn> = Operator::new(
-    "as_strided_scatter",
-    "as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            as_strided_scatter_composite as AsStridedScatterFn,
-        ),
-        observed!(AS_STRIDED_SCATTER: AsStridedScatterFn, [self_, src], self_, src, size, stride, storage_offset),
-        boxing!(AS_STRIDED_SCATTER: AsStridedScatterFn, self_, src, size, stride, storage_offset),
-    ],
-    as_strided_scatter_boxed,
-);
-
-/// A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`.
-///
-/// `as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor`
-#[inline]
-pub fn as_strided_scatter(
-    self_: &Tensor,
-    src: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    let (keys, kernel) = AS_STRIDED_SCATTER.select(self_.key_set() | src.key_set())?;
-    kernel(keys, self_, src, size, stride, storage_offset)
-}
-
-fn as_strided_scatter_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    native::shape::view_copies::as_strided_scatter(self_, src, size, stride, storage_offset)
-}
-
-fn as_strided_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("as_strided_scatter", given, 5)?;
-    as_strided_scatter(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.optional_int()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `as_strided_scatter.out`.
-pub type AsStridedScatterOutFn =
-    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], Option<i64>, &Tensor) -> Result<()>;
-
-/// The operator `as_strided_scatter.out`.
-pub static AS_STRIDED_SCATTER_OUT: Operator<AsStridedScatterOutFn> = Operator::new(
-    "as_strided_scatter.out",
-    "as_strided_scatter.out(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            as_strided_scatter_out_composite as AsStridedScatterOutFn,
-        ),
-        observed!(AS_STRIDED_SCATTER_OUT: AsStridedScatterOutFn, [self_, src, out], self_, src, size, stride, storage_offset, out),
-        boxing!(AS_STRIDED_SCATTER_OUT: AsStridedScatterOutFn, self_, src, size, stride, storage_offset, out),
-    ],
-    as_strided_scatter_out_boxed,
-);
-
-/// A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`.
-///
-/// `as_strided_scatter.out(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn as_strided_scatter_out(
-    self_: &Tensor,
-    src: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = AS_STRIDED_SCATTER_OUT.select(self_.key_set() | src.key_set() | out.key_set())?;
-    kernel(keys, self_, src, size, stride, storage_offset, out)
-}
-
-fn as_strided_scatter_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::shape::view_copies::as_strided_scatter(self_, src, size, stride, storage_offset)?;
-    copy_to_out(&result, out)
-}
-
-fn as_strided_scatter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("as_strided_scatter.out", given, 6)?;
-    as_strided_scatter_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.ints()?,
-        arguments.ints()?,
-        arguments.optional_int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+
+operator! {
+    /// A copy of the result of `alias`.
+    ALIAS_COPY: "alias_copy(Tensor self) -> Tensor", alias_copy(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::alias_copy(self_),
+}
+
+operator! {
+    /// A copy of the result of `alias`.
+    ALIAS_COPY_OUT: "alias_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", alias_copy_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::alias_copy(self_)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `as_strided`.
+    AS_STRIDED_COPY: "as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
+        as_strided_copy(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::as_strided_copy(self_, size, stride, storage_offset),
+}
+
+operator! {
+    /// A copy of the result of `as_strided`.
+    AS_STRIDED_COPY_OUT: "as_strided_copy.out(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)",
+        as_strided_copy_out(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset: Option<i64>,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::as_strided_copy(self_, size, stride, storage_offset)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `detach`.
+    DETACH_COPY: "detach_copy(Tensor self) -> Tensor", detach_copy(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::detach_copy(self_),
+}
+
+operator! {
+    /// A copy of the result of `detach`.
+    DETACH_COPY_OUT: "detach_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", detach_copy_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::detach_copy(self_)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `diagonal`.
+    DIAGONAL_COPY: "diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+        diagonal_copy(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::diagonal_copy(self_, offset, dim1, dim2),
+}
+
+operator! {
+    /// A copy of the result of `diagonal`.
+    DIAGONAL_COPY_OUT: "diagonal_copy.out(Tensor self, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)",
+        diagonal_copy_out(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::diagonal_copy(self_, offset, dim1, dim2)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `expand`.
+    EXPAND_COPY: "expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
+        expand_copy(self_: &Tensor, size: &[i64], implicit: bool) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::expand_copy(self_, size, implicit),
+}
+
+operator! {
+    /// A copy of the result of `expand`.
+    EXPAND_COPY_OUT: "expand_copy.out(Tensor self, SymInt[] size, *, bool implicit=False, Tensor(a!) out) -> Tensor(a!)",
+        expand_copy_out(self_: &Tensor, size: &[i64], implicit: bool, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::expand_copy(self_, size, implicit)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `narrow`.
+    NARROW_COPY: "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
+        narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::narrow_copy(self_, dim, start, length),
+}
+
+operator! {
+    /// A copy of the result of `narrow`.
+    NARROW_COPY_OUT: "narrow_copy.out(Tensor self, int dim, SymInt start, SymInt length, *, Tensor(a!) out) -> Tensor(a!)",
+        narrow_copy_out(self_: &Tensor, dim: i64, start: i64, length: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::narrow_copy(self_, dim, start, length)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `permute`.
+    PERMUTE_COPY: "permute_copy(Tensor self, int[] dims) -> Tensor", permute_copy(self_: &Tensor,
+        dims: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::permute_copy(self_, dims),
+}
+
+operator! {
+    /// A copy of the result of `permute`.
+    PERMUTE_COPY_OUT: "permute_copy.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)",
+        permute_copy_out(self_: &Tensor, dims: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::permute_copy(self_, dims)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `select`.
+    SELECT_COPY_INT: "select_copy.int(Tensor self, int dim, SymInt index) -> Tensor", select_copy_int(self_: &Tensor,
+        dim: i64, index: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::select_copy(self_, dim, index),
+}
+
+operator! {
+    /// A copy of the result of `select`.
+    SELECT_COPY_INT_OUT: "select_copy.int_out(Tensor self, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
+        select_copy_int_out(self_: &Tensor, dim: i64, index: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::select_copy(self_, dim, index)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `slice`.
+    SLICE_COPY_TENSOR: "slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+        slice_copy_tensor(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::slice_copy(self_, dim, start, end, step),
+}
+
+operator! {
+    /// A copy of the result of `slice`.
+    SLICE_COPY_TENSOR_OUT: "slice_copy.Tensor_out(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)",
+        slice_copy_tensor_out(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::slice_copy(self_, dim, start, end, step)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `squeeze`.
+    SQUEEZE_COPY: "squeeze_copy(Tensor self) -> Tensor", squeeze_copy(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::squeeze_copy(self_),
+}
+
+operator! {
+    /// A copy of the result of `squeeze`.
+    SQUEEZE_COPY_OUT: "squeeze_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        squeeze_copy_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::squeeze_copy(self_)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `squeeze` of one dimension.
+    SQUEEZE_COPY_DIM: "squeeze_copy.dim(Tensor self, int dim) -> Tensor", squeeze_copy_dim(self_: &Tensor,
+        dim: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::squeeze_copy_dim(self_, dim),
+}
+
+operator! {
+    /// A copy of the result of `squeeze` of one dimension.
+    SQUEEZE_COPY_DIM_OUT: "squeeze_copy.dim_out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
+        squeeze_copy_dim_out(self_: &Tensor, dim: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::squeeze_copy_dim(self_, dim)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `squeeze` of several dimensions.
+    SQUEEZE_COPY_DIMS: "squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", squeeze_copy_dims(self_: &Tensor,
+        dim: &[i64]) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::squeeze_copy_dims(self_, dim),
+}
+
+operator! {
+    /// A copy of the result of `squeeze` of several dimensions.
+    SQUEEZE_COPY_DIMS_OUT: "squeeze_copy.dims_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)",
+        squeeze_copy_dims_out(self_: &Tensor, dim: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::squeeze_copy_dims(self_, dim)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `t`.
+    T_COPY: "t_copy(Tensor self) -> Tensor", t_copy(self_: &Tensor) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::t_copy(self_),
+}
+
+operator! {
+    /// A copy of the result of `t`.
+    T_COPY_OUT: "t_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", t_copy_out(self_: &Tensor,
+        out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::t_copy(self_)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `transpose`.
+    TRANSPOSE_COPY_INT: "transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
+        transpose_copy_int(self_: &Tensor, dim0: i64, dim1: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::transpose_copy(self_, dim0, dim1),
+}
+
+operator! {
+    /// A copy of the result of `transpose`.
+    TRANSPOSE_COPY_INT_OUT: "transpose_copy.int_out(Tensor self, int dim0, int dim1, *, Tensor(a!) out) -> Tensor(a!)",
+        transpose_copy_int_out(self_: &Tensor, dim0: i64, dim1: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::transpose_copy(self_, dim0, dim1)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `unfold`.
+    UNFOLD_COPY: "unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", unfold_copy(self_: &Tensor,
+        dimension: i64, size: i64, step: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::unfold_copy(self_, dimension, size, step),
+}
+
+operator! {
+    /// A copy of the result of `unfold`.
+    UNFOLD_COPY_OUT: "unfold_copy.out(Tensor self, int dimension, int size, int step, *, Tensor(a!) out) -> Tensor(a!)",
+        unfold_copy_out(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::unfold_copy(self_, dimension, size, step)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `unsqueeze`.
+    UNSQUEEZE_COPY: "unsqueeze_copy(Tensor self, int dim) -> Tensor", unsqueeze_copy(self_: &Tensor,
+        dim: i64) -> Tensor, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::unsqueeze_copy(self_, dim),
+}
+
+operator! {
+    /// A copy of the result of `unsqueeze`.
+    UNSQUEEZE_COPY_OUT: "unsqueeze_copy.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
+        unsqueeze_copy_out(self_: &Tensor, dim: i64, out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::unsqueeze_copy(self_, dim)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of the result of `view`.
+    VIEW_COPY: "view_copy(Tensor self, SymInt[] size) -> Tensor", view_copy(self_: &Tensor, size: &[i64]) -> Tensor,
+        by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::view_copy(self_, size),
+}
+
+operator! {
+    /// A copy of the result of `view`.
+    VIEW_COPY_OUT: "view_copy.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        view_copy_out(self_: &Tensor, size: &[i64], out: &Tensor) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::view_copy(self_, size)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Copies of the results of `split`.
+    SPLIT_COPY_TENSOR: "split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
+        split_copy_tensor(self_: &Tensor, split_size: i64, dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::split_copy(self_, split_size, dim),
+}
+
+operator! {
+    /// Copies of the results of `split`.
+    SPLIT_COPY_TENSOR_OUT: "split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()",
+        split_copy_tensor_out(self_: &Tensor, split_size: i64, dim: i64, out: &[Tensor]) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::split_copy(self_, split_size, dim)?;
+        copy_each_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Copies of the results of `split_with_sizes`.
+    SPLIT_WITH_SIZES_COPY: "split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+        split_with_sizes_copy(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::split_with_sizes_copy(self_, split_sizes, dim),
+}
+
+operator! {
+    /// Copies of the results of `split_with_sizes`.
+    SPLIT_WITH_SIZES_COPY_OUT: "split_with_sizes_copy.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()",
+        split_with_sizes_copy_out(self_: &Tensor, split_sizes: &[i64], dim: i64, out: &[Tensor]) -> (), by [self_,
+        out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::split_with_sizes_copy(self_, split_sizes, dim)?;
+        copy_each_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// Copies of the results of `unbind`.
+    UNBIND_COPY_INT: "unbind_copy.int(Tensor self, int dim=0) -> Tensor[]", unbind_copy_int(self_: &Tensor,
+        dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::shape::view_copies::unbind_copy(self_, dim),
+}
+
+operator! {
+    /// Copies of the results of `unbind`.
+    UNBIND_COPY_INT_OUT: "unbind_copy.int_out(Tensor self, int dim=0, *, Tensor(a!)[] out) -> ()",
+        unbind_copy_int_out(self_: &Tensor, dim: i64, out: &[Tensor]) -> (), by [self_, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::unbind_copy(self_, dim)?;
+        copy_each_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`.
+    AS_STRIDED_SCATTER: "as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
+        as_strided_scatter(self_: &Tensor, src: &Tensor, size: &[i64], stride: &[i64],
+        storage_offset: Option<i64>) -> Tensor, by [self_, src];
+    CompositeImplicitAutograd => native::shape::view_copies::as_strided_scatter(self_, src, size, stride,
+        storage_offset),
+}
+
+operator! {
+    /// A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`.
+    AS_STRIDED_SCATTER_OUT: "as_strided_scatter.out(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)",
+        as_strided_scatter_out(self_: &Tensor, src: &Tensor, size: &[i64], stride: &[i64],
+        storage_offset: Option<i64>, out: &Tensor) -> (), by [self_, src, out];
+    CompositeImplicitAutograd => {
+        let result = native::shape::view_copies::as_strided_scatter(self_, src, size, stride, storage_offset)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,325 +2,69 @@
 
 //! The operators whose kernels are in `native::view_in_place`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::{Tensor, native};
-use flambeau_core::{MemoryFormat, Result};
+use flambeau_core::MemoryFormat;
 
-/// A kernel of `squeeze_`.
-pub type SqueezeInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `squeeze_`.
-pub static SQUEEZE_: Operator<SqueezeInPlaceFn> = Operator::new(
-    "squeeze_",
-    "squeeze_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__composite as SqueezeInPlaceFn),
-        observed!(SQUEEZE_: SqueezeInPlaceFn, [self_], self_),
-        boxing!(SQUEEZE_: SqueezeInPlaceFn, self_),
-    ],
-    squeeze__boxed,
-);
-
-/// Removes the dimensions of size 1 from `self`.
-///
-/// `squeeze_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn squeeze_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = SQUEEZE_.select(self_.key_set())?;
-    kernel(keys, self_)
+operator! {
+    /// Removes the dimensions of size 1 from `self`.
+    SQUEEZE_: "squeeze_(Tensor(a!) self) -> Tensor(a!)", squeeze_(self_: &Tensor) -> (), by [self_];
+    CompositeExplicitAutograd => native::shape::view_in_place::squeeze_(self_),
 }
 
-fn squeeze__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::shape::view_in_place::squeeze_(self_)
+operator! {
+    /// Removes dimension `dim` from `self`, if its size is 1.
+    SQUEEZE__DIM: "squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", squeeze__dim(self_: &Tensor,
+        dim: i64) -> (), by [self_];
+    CompositeExplicitAutograd => native::shape::view_in_place::squeeze_dim_(self_, dim),
 }
 
-fn squeeze__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze_", given, 1)?;
-    squeeze_(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// Removes those of the dimensions `dim` whose size is 1 from `self`.
+    SQUEEZE__DIMS: "squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", squeeze__dims(self_: &Tensor,
+        dim: &[i64]) -> (), by [self_];
+    CompositeExplicitAutograd => native::shape::view_in_place::squeeze_dims_(self_, dim),
 }
 
-/// A kernel of `squeeze_.dim`.
-pub type SqueezeInPlaceDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
-
-/// The operator `squeeze_.dim`.
-pub static SQUEEZE__DIM: Operator<SqueezeInPlaceDimFn> = Operator::new(
-    "squeeze_.dim",
-    "squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__dim_composite as SqueezeInPlaceDimFn),
-        observed!(SQUEEZE__DIM: SqueezeInPlaceDimFn, [self_], self_, dim),
-        boxing!(SQUEEZE__DIM: SqueezeInPlaceDimFn, self_, dim),
-    ],
-    squeeze__dim_boxed,
-);
-
-/// Removes dimension `dim` from `self`, if its size is 1.
-///
-/// `squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)`
-#[inline]
-pub fn squeeze__dim(self_: &Tensor, dim: i64) -> Result<()> {
-    let (keys, kernel) = SQUEEZE__DIM.select(self_.key_set())?;
-    kernel(keys, self_, dim)
+operator! {
+    /// Inserts a dimension of size 1 into `self`.
+    UNSQUEEZE_: "unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)", unsqueeze_(self_: &Tensor, dim: i64) -> (),
+        by [self_];
+    CompositeExplicitAutograd => native::shape::view_in_place::unsqueeze_(self_, dim),
 }
 
-fn squeeze__dim_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    native::shape::view_in_place::squeeze_dim_(self_, dim)
+operator! {
+    /// Transposes the matrix `self`.
+    T_: "t_(Tensor(a!) self) -> Tensor(a!)", t_(self_: &Tensor) -> (), by [self_];
+    CompositeExplicitAutograd => native::shape::view_in_place::t_(self_),
 }
 
-fn squeeze__dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze_.dim", given, 2)?;
-    squeeze__dim(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// Exchanges two dimensions of `self`.
+    TRANSPOSE_: "transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)", transpose_(self_: &Tensor, dim0: i64,
+        dim1: i64) -> (), by [self_];
+    CompositeExplicitAutograd => native::shape::view_in_place::transpose_(self_, dim0, dim1),
 }
 
-/// A kernel of `squeeze_.dims`.
-pub type SqueezeInPlaceDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<()>;
-
-/// The operator `squeeze_.dims`.
-pub static SQUEEZE__DIMS: Operator<SqueezeInPlaceDimsFn> = Operator::new(
-    "squeeze_.dims",
-    "squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__dims_composite as SqueezeInPlaceDimsFn),
-        observed!(SQUEEZE__DIMS: SqueezeInPlaceDimsFn, [self_], self_, dim),
-        boxing!(SQUEEZE__DIMS: SqueezeInPlaceDimsFn, self_, dim),
-    ],
-    squeeze__dims_boxed,
-);
-
-/// Removes those of the dimensions `dim` whose size is 1 from `self`.
-///
-/// `squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)`
-#[inline]
-pub fn squeeze__dims(self_: &Tensor, dim: &[i64]) -> Result<()> {
-    let (keys, kernel) = SQUEEZE__DIMS.select(self_.key_set())?;
-    kernel(keys, self_, dim)
+operator! {
+    /// Sets sizes, strides and offset of `self` within its storage.
+    AS_STRIDED_: "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)",
+        as_strided_(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> (), by [self_];
+    CompositeExplicitAutograd => native::shape::view_in_place::as_strided_(self_, size, stride, storage_offset),
 }
 
-fn squeeze__dims_composite(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<()> {
-    native::shape::view_in_place::squeeze_dims_(self_, dim)
+operator! {
+    /// Changes the sizes of `self`, with row-major strides, and enlarges its storage if necessary; the bytes of the storage stay.
+    RESIZE_: "resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
+        resize_(self_: &Tensor, size: &[i64], memory_format: Option<MemoryFormat>) -> (), by [self_];
+    Cpu => native::shape::view_in_place::resize_(self_, size, memory_format),
+    Meta => native::shape::view_in_place::resize_(self_, size, memory_format),
 }
 
-fn squeeze__dims_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("squeeze_.dims", given, 2)?;
-    squeeze__dims(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `unsqueeze_`.
-pub type UnsqueezeInPlaceFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
-
-/// The operator `unsqueeze_`.
-pub static UNSQUEEZE_: Operator<UnsqueezeInPlaceFn> = Operator::new(
-    "unsqueeze_",
-    "unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, unsqueeze__composite as UnsqueezeInPlaceFn),
-        observed!(UNSQUEEZE_: UnsqueezeInPlaceFn, [self_], self_, dim),
-        boxing!(UNSQUEEZE_: UnsqueezeInPlaceFn, self_, dim),
-    ],
-    unsqueeze__boxed,
-);
-
-/// Inserts a dimension of size 1 into `self`.
-///
-/// `unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)`
-#[inline]
-pub fn unsqueeze_(self_: &Tensor, dim: i64) -> Result<()> {
-    let (keys, kernel) = UNSQUEEZE_.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn unsqueeze__composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    native::shape::view_in_place::unsqueeze_(self_, dim)
-}
-
-fn unsqueeze__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unsqueeze_", given, 2)?;
-    unsqueeze_(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `t_`.
-pub type TInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
-
-/// The operator `t_`.
-pub static T_: Operator<TInPlaceFn> = Operator::new(
-    "t_",
-    "t_(Tensor(a!) self) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, t__composite as TInPlaceFn),
-        observed!(T_: TInPlaceFn, [self_], self_),
-        boxing!(T_: TInPlaceFn, self_),
-    ],
-    t__boxed,
-);
-
-/// Transposes the matrix `self`.
-///
-/// `t_(Tensor(a!) self) -> Tensor(a!)`
-#[inline]
-pub fn t_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = T_.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn t__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::shape::view_in_place::t_(self_)
-}
-
-fn t__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("t_", given, 1)?;
-    t_(arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `transpose_`.
-pub type TransposeInPlaceFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<()>;
-
-/// The operator `transpose_`.
-pub static TRANSPOSE_: Operator<TransposeInPlaceFn> = Operator::new(
-    "transpose_",
-    "transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, transpose__composite as TransposeInPlaceFn),
-        observed!(TRANSPOSE_: TransposeInPlaceFn, [self_], self_, dim0, dim1),
-        boxing!(TRANSPOSE_: TransposeInPlaceFn, self_, dim0, dim1),
-    ],
-    transpose__boxed,
-);
-
-/// Exchanges two dimensions of `self`.
-///
-/// `transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)`
-#[inline]
-pub fn transpose_(self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
-    let (keys, kernel) = TRANSPOSE_.select(self_.key_set())?;
-    kernel(keys, self_, dim0, dim1)
-}
-
-fn transpose__composite(_keys: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
-    native::shape::view_in_place::transpose_(self_, dim0, dim1)
-}
-
-fn transpose__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("transpose_", given, 3)?;
-    transpose_(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `as_strided_`.
-pub type AsStridedInPlaceFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], Option<i64>) -> Result<()>;
-
-/// The operator `as_strided_`.
-pub static AS_STRIDED_: Operator<AsStridedInPlaceFn> = Operator::new(
-    "as_strided_",
-    "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, as_strided__composite as AsStridedInPlaceFn),
-        observed!(AS_STRIDED_: AsStridedInPlaceFn, [self_], self_, size, stride, storage_offset),
-        boxing!(AS_STRIDED_: AsStridedInPlaceFn, self_, size, stride, storage_offset),
-    ],
-    as_strided__boxed,
-);
-
-/// Sets sizes, strides and offset of `self` within its storage.
-///
-/// `as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)`
-#[inline]
-pub fn as_strided_(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<()> {
-    let (keys, kernel) = AS_STRIDED_.select(self_.key_set())?;
-    kernel(keys, self_, size, stride, storage_offset)
-}
-
-fn as_strided__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<()> {
-    native::shape::view_in_place::as_strided_(self_, size, stride, storage_offset)
-}
-
-fn as_strided__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("as_strided_", given, 4)?;
-    as_strided_(arguments.tensor()?, arguments.ints()?, arguments.ints()?, arguments.optional_int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `resize_`.
-pub type ResizeInPlaceFn = fn(DispatchKeySet, &Tensor, &[i64], Option<MemoryFormat>) -> Result<()>;
-
-/// The operator `resize_`.
-pub static RESIZE_: Operator<ResizeInPlaceFn> = Operator::new(
-    "resize_",
-    "resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, resize__kernel as ResizeInPlaceFn),
-        Kernel::new(DispatchKey::Meta, resize__kernel as ResizeInPlaceFn),
-        observed!(RESIZE_: ResizeInPlaceFn, [self_], self_, size, memory_format),
-        boxing!(RESIZE_: ResizeInPlaceFn, self_, size, memory_format),
-    ],
-    resize__boxed,
-);
-
-/// Changes the sizes of `self`, with row-major strides, and enlarges its storage if necessary; the bytes of the storage stay.
-///
-/// `resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)`
-#[inline]
-pub fn resize_(self_: &Tensor, size: &[i64], memory_format: Option<MemoryFormat>) -> Result<()> {
-    let (keys, kernel) = RESIZE_.select(self_.key_set())?;
-    kernel(keys, self_, size, memory_format)
-}
-
-fn resize__kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    memory_format: Option<MemoryFormat>,
-) -> Result<()> {
-    native::shape::view_in_place::resize_(self_, size, memory_format)
-}
-
-fn resize__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("resize_", given, 3)?;
-    resize_(arguments.tensor()?, arguments.ints()?, arguments.optional_memory_format()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `resize_as_`.
-pub type ResizeAsInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<MemoryFormat>) -> Result<()>;
-
-/// The operator `resize_as_`.
-pub static RESIZE_AS_: Operator<ResizeAsInPlaceFn> = Operator::new(
-    "resize_as_",
-    "resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, resize_as__composite as ResizeAsInPlaceFn),
-        observed!(RESIZE_AS_: ResizeAsInPlaceFn, [self_, the_template], self_, the_template, memory_format),
-        boxing!(RESIZE_AS_: ResizeAsInPlaceFn, self_, the_template, memory_format),
-    ],
-    resize_as__boxed,
-);
-
-/// Changes the sizes of `self` to those of `the_template`.
-///
-/// `resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)`
-#[inline]
-pub fn resize_as_(self_: &Tensor, the_template: &Tensor, memory_format: Option<MemoryFormat>) -> Result<()> {
-    let (keys, kernel) = RESIZE_AS_.select(self_.key_set() | the_template.key_set())?;
-    kernel(keys, self_, the_template, memory_format)
-}
-
-fn resize_as__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    the_template: &Tensor,
-    memory_format: Option<MemoryFormat>,
-) -> Result<()> {
-    native::shape::view_in_place::resize_as_(self_, the_template, memory_format)
-}
-
-fn resize_as__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("resize_as_", given, 3)?;
-    resize_as_(arguments.tensor()?, arguments.tensor()?, arguments.optional_memory_format()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Changes the sizes of `self` to those of `the_template`.
+    RESIZE_AS_: "resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
+        resize_as_(self_: &Tensor, the_template: &Tensor, memory_format: Option<MemoryFormat>) -> (), by [self_,
+        the_template];
+    CompositeExplicitAutograd => native::shape::view_in_place::resize_as_(self_, the_template, memory_format),
 }

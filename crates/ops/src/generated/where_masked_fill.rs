@@ -2,558 +2,139 @@
 
 //! The operators whose kernels are in `native::where_masked_fill`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `where`.
-pub type WhereFn = fn(DispatchKeySet, &Tensor) -> Result<Vec<Tensor>>;
-
-/// The operator `where`.
-pub static WHERE_: Operator<WhereFn> = Operator::new(
-    "where",
-    "where(Tensor condition) -> Tensor[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, where__composite as WhereFn),
-        observed!(WHERE_: WhereFn, [condition], condition),
-        boxing!(WHERE_: WhereFn, condition),
-    ],
-    where__boxed,
-);
-
-/// The indices of the elements where the condition is true, a tensor for each dimension.
-///
-/// `where(Tensor condition) -> Tensor[]`
-#[inline]
-pub fn where_(condition: &Tensor) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = WHERE_.select(condition.key_set())?;
-    kernel(keys, condition)
+operator! {
+    /// The indices of the elements where the condition is true, a tensor for each dimension.
+    WHERE_: "where(Tensor condition) -> Tensor[]", where_(condition: &Tensor) -> Vec<Tensor>, by [condition];
+    CompositeImplicitAutograd => native::pointwise::where_masked_fill::where_condition(condition),
 }
 
-fn where__composite(_keys: DispatchKeySet, condition: &Tensor) -> Result<Vec<Tensor>> {
-    native::pointwise::where_masked_fill::where_condition(condition)
+operator! {
+    /// `self` where the condition is true, `other` elsewhere.
+    WHERE_SELF: "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where_self(condition: &Tensor,
+        self_: &Tensor, other: &Tensor) -> Tensor, by [condition, self_, other];
+    Cpu => {
+        iterate::functional("where.self", |iter| {
+            native::pointwise::where_masked_fill::where_self_meta(iter, condition, self_, other)?;
+            native::pointwise::where_masked_fill::where_self(iter, condition, self_, other)
+        })
+    },
+    Meta => iterate::functional("where.self", |iter| native::pointwise::where_masked_fill::where_self_meta(iter,
+        condition, self_, other)),
 }
 
-fn where__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("where", given, 1)?;
-    where_(arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `self` where the condition is true, `other` elsewhere.
+    WHERE_SELF_OUT: "where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        where_self_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [condition, self_,
+        other, out];
+    Cpu => {
+        iterate::out("where.self_out", out, |iter| {
+            native::pointwise::where_masked_fill::where_self_meta(iter, condition, self_, other)?;
+            native::pointwise::where_masked_fill::where_self(iter, condition, self_, other)
+        })
+    },
+    Meta => iterate::out("where.self_out", out, |iter| native::pointwise::where_masked_fill::where_self_meta(iter,
+        condition, self_, other)),
 }
 
-/// A kernel of `where.self`.
-pub type WhereSelfFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `where.self`.
-pub static WHERE_SELF: Operator<WhereSelfFn> = Operator::new(
-    "where.self",
-    "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, where_self_cpu as WhereSelfFn),
-        Kernel::new(DispatchKey::Meta, where_self_meta as WhereSelfFn),
-        observed!(WHERE_SELF: WhereSelfFn, [condition, self_, other], condition, self_, other),
-        boxing!(WHERE_SELF: WhereSelfFn, condition, self_, other),
-    ],
-    where_self_boxed,
-);
-
-/// `self` where the condition is true, `other` elsewhere.
-///
-/// `where.self(Tensor condition, Tensor self, Tensor other) -> Tensor`
-#[inline]
-pub fn where_self(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = WHERE_SELF.select(condition.key_set() | self_.key_set() | other.key_set())?;
-    kernel(keys, condition, self_, other)
+operator! {
+    /// A number where the condition is true, `other` elsewhere.
+    WHERE_SCALARSELF: "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
+        where_scalarself(condition: &Tensor, self_: Scalar, other: &Tensor) -> Tensor, by [condition, other];
+    CompositeImplicitAutograd => native::pointwise::where_masked_fill::where_scalar_self(condition, self_, other),
 }
 
-fn where_self_cpu(
-    _keys: DispatchKeySet,
-    condition: &Tensor,
-    self_: &Tensor,
-    other: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("where.self");
-    native::pointwise::where_masked_fill::where_self_meta(&mut iter, condition, self_, other)?;
-    native::pointwise::where_masked_fill::where_self(&mut iter, condition, self_, other)?;
-    iter.take_result()
+operator! {
+    /// `self` where the condition is true, a number elsewhere.
+    WHERE_SCALAROTHER: "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
+        where_scalarother(condition: &Tensor, self_: &Tensor, other: Scalar) -> Tensor, by [condition, self_];
+    CompositeImplicitAutograd => native::pointwise::where_masked_fill::where_scalar_other(condition, self_, other),
 }
 
-fn where_self_meta(
-    _keys: DispatchKeySet,
-    condition: &Tensor,
-    self_: &Tensor,
-    other: &Tensor,
-) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("where.self");
-    native::pointwise::where_masked_fill::where_self_meta(&mut iter, condition, self_, other)?;
-    iter.take_result()
+operator! {
+    /// One number where the condition is true, another elsewhere.
+    WHERE_SCALAR: "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
+        where_scalar(condition: &Tensor, self_: Scalar, other: Scalar) -> Tensor, by [condition];
+    CompositeImplicitAutograd => native::pointwise::where_masked_fill::where_scalar(condition, self_, other),
 }
 
-fn where_self_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("where.self", given, 3)?;
-    where_self(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// `value` where the mask is true, `self` elsewhere; the dtype is that of `self`.
+    MASKED_FILL_SCALAR: "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+        masked_fill_scalar(self_: &Tensor, mask: &Tensor, value: Scalar) -> Tensor, by [self_, mask];
+    CompositeExplicitAutograd => native::pointwise::where_masked_fill::masked_fill_scalar(self_, mask, value),
 }
 
-/// A kernel of `where.self_out`.
-pub type WhereSelfOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `where.self_out`.
-pub static WHERE_SELF_OUT: Operator<WhereSelfOutFn> = Operator::new(
-    "where.self_out",
-    "where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, where_self_out_cpu as WhereSelfOutFn),
-        Kernel::new(DispatchKey::Meta, where_self_out_meta as WhereSelfOutFn),
-        observed!(WHERE_SELF_OUT: WhereSelfOutFn, [condition, self_, other, out], condition, self_, other, out),
-        boxing!(WHERE_SELF_OUT: WhereSelfOutFn, condition, self_, other, out),
-    ],
-    where_self_out_boxed,
-);
-
-/// `self` where the condition is true, `other` elsewhere.
-///
-/// `where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn where_self_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        WHERE_SELF_OUT.select(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, condition, self_, other, out)
+operator! {
+    /// `value` where the mask is true, `self` elsewhere; the dtype is that of `self`.
+    MASKED_FILL_SCALAR_OUT: "masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
+        masked_fill_scalar_out(self_: &Tensor, mask: &Tensor, value: Scalar, out: &Tensor) -> (), by [self_, mask,
+        out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::where_masked_fill::masked_fill_scalar(self_, mask, value)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn where_self_out_cpu(
-    _keys: DispatchKeySet,
-    condition: &Tensor,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("where.self_out", out);
-    native::pointwise::where_masked_fill::where_self_meta(&mut iter, condition, self_, other)?;
-    native::pointwise::where_masked_fill::where_self(&mut iter, condition, self_, other)?;
-    iter.finish_out()
+operator! {
+    /// The only element of `value` where the mask is true, `self` elsewhere.
+    MASKED_FILL_TENSOR: "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
+        masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Tensor, by [self_, mask, value];
+    CompositeExplicitAutograd => native::pointwise::where_masked_fill::masked_fill_tensor(self_, mask, value),
 }
 
-fn where_self_out_meta(
-    _keys: DispatchKeySet,
-    condition: &Tensor,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("where.self_out", out);
-    native::pointwise::where_masked_fill::where_self_meta(&mut iter, condition, self_, other)?;
-    iter.finish_out()
+operator! {
+    /// The only element of `value` where the mask is true, `self` elsewhere.
+    MASKED_FILL_TENSOR_OUT: "masked_fill.Tensor_out(Tensor self, Tensor mask, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
+        masked_fill_tensor_out(self_: &Tensor, mask: &Tensor, value: &Tensor, out: &Tensor) -> (), by [self_, mask,
+        value, out];
+    CompositeExplicitAutograd => {
+        let result = native::pointwise::where_masked_fill::masked_fill_tensor(self_, mask, value)?;
+        copy_to_out(&result, out)
+    },
 }
 
-fn where_self_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("where.self_out", given, 4)?;
-    where_self_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Fills `self` with `value` where the mask is true.
+    MASKED_FILL__SCALAR: "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
+        masked_fill__scalar(self_: &Tensor, mask: &Tensor, value: Scalar) -> (), by [self_, mask];
+    Cpu => {
+        if self_.was_resized() || mask.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), value);
+        }
+        native::pointwise::where_masked_fill::masked_fill_scalar_(self_, mask, value)
+    },
+    Meta => {
+        if self_.was_resized() || mask.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), value);
+        }
+        ensure_same_device("masked_fill_.Scalar", &[self_, mask])?;
+        native::pointwise::where_masked_fill::masked_fill_scalar_(self_, mask, value)
+    },
 }
 
-/// A kernel of `where.ScalarSelf`.
-pub type WhereScalarselfFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<Tensor>;
-
-/// The operator `where.ScalarSelf`.
-pub static WHERE_SCALARSELF: Operator<WhereScalarselfFn> = Operator::new(
-    "where.ScalarSelf",
-    "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalarself_composite as WhereScalarselfFn),
-        observed!(WHERE_SCALARSELF: WhereScalarselfFn, [condition, other], condition, self_, other),
-        boxing!(WHERE_SCALARSELF: WhereScalarselfFn, condition, self_, other),
-    ],
-    where_scalarself_boxed,
-);
-
-/// A number where the condition is true, `other` elsewhere.
-///
-/// `where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor`
-#[inline]
-pub fn where_scalarself(condition: &Tensor, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = WHERE_SCALARSELF.select(condition.key_set() | other.key_set())?;
-    kernel(keys, condition, self_, other)
-}
-
-fn where_scalarself_composite(
-    _keys: DispatchKeySet,
-    condition: &Tensor,
-    self_: Scalar,
-    other: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::where_masked_fill::where_scalar_self(condition, self_, other)
-}
-
-fn where_scalarself_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("where.ScalarSelf", given, 3)?;
-    where_scalarself(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `where.ScalarOther`.
-pub type WhereScalarotherFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `where.ScalarOther`.
-pub static WHERE_SCALAROTHER: Operator<WhereScalarotherFn> = Operator::new(
-    "where.ScalarOther",
-    "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            where_scalarother_composite as WhereScalarotherFn,
-        ),
-        observed!(WHERE_SCALAROTHER: WhereScalarotherFn, [condition, self_], condition, self_, other),
-        boxing!(WHERE_SCALAROTHER: WhereScalarotherFn, condition, self_, other),
-    ],
-    where_scalarother_boxed,
-);
-
-/// `self` where the condition is true, a number elsewhere.
-///
-/// `where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor`
-#[inline]
-pub fn where_scalarother(condition: &Tensor, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = WHERE_SCALAROTHER.select(condition.key_set() | self_.key_set())?;
-    kernel(keys, condition, self_, other)
-}
-
-fn where_scalarother_composite(
-    _keys: DispatchKeySet,
-    condition: &Tensor,
-    self_: &Tensor,
-    other: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::where_masked_fill::where_scalar_other(condition, self_, other)
-}
-
-fn where_scalarother_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("where.ScalarOther", given, 3)?;
-    where_scalarother(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `where.Scalar`.
-pub type WhereScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
-
-/// The operator `where.Scalar`.
-pub static WHERE_SCALAR: Operator<WhereScalarFn> = Operator::new(
-    "where.Scalar",
-    "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalar_composite as WhereScalarFn),
-        observed!(WHERE_SCALAR: WhereScalarFn, [condition], condition, self_, other),
-        boxing!(WHERE_SCALAR: WhereScalarFn, condition, self_, other),
-    ],
-    where_scalar_boxed,
-);
-
-/// One number where the condition is true, another elsewhere.
-///
-/// `where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor`
-#[inline]
-pub fn where_scalar(condition: &Tensor, self_: Scalar, other: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = WHERE_SCALAR.select(condition.key_set())?;
-    kernel(keys, condition, self_, other)
-}
-
-fn where_scalar_composite(
-    _keys: DispatchKeySet,
-    condition: &Tensor,
-    self_: Scalar,
-    other: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::where_masked_fill::where_scalar(condition, self_, other)
-}
-
-fn where_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("where.Scalar", given, 3)?;
-    where_scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_fill.Scalar`.
-pub type MaskedFillScalarFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `masked_fill.Scalar`.
-pub static MASKED_FILL_SCALAR: Operator<MaskedFillScalarFn> = Operator::new(
-    "masked_fill.Scalar",
-    "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            masked_fill_scalar_composite as MaskedFillScalarFn,
-        ),
-        observed!(MASKED_FILL_SCALAR: MaskedFillScalarFn, [self_, mask], self_, mask, value),
-        boxing!(MASKED_FILL_SCALAR: MaskedFillScalarFn, self_, mask, value),
-    ],
-    masked_fill_scalar_boxed,
-);
-
-/// `value` where the mask is true, `self` elsewhere; the dtype is that of `self`.
-///
-/// `masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor`
-#[inline]
-pub fn masked_fill_scalar(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = MASKED_FILL_SCALAR.select(self_.key_set() | mask.key_set())?;
-    kernel(keys, self_, mask, value)
-}
-
-fn masked_fill_scalar_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    native::pointwise::where_masked_fill::masked_fill_scalar(self_, mask, value)
-}
-
-fn masked_fill_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_fill.Scalar", given, 3)?;
-    masked_fill_scalar(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_fill.Scalar_out`.
-pub type MaskedFillScalarOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `masked_fill.Scalar_out`.
-pub static MASKED_FILL_SCALAR_OUT: Operator<MaskedFillScalarOutFn> = Operator::new(
-    "masked_fill.Scalar_out",
-    "masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            masked_fill_scalar_out_composite as MaskedFillScalarOutFn,
-        ),
-        observed!(MASKED_FILL_SCALAR_OUT: MaskedFillScalarOutFn, [self_, mask, out], self_, mask, value, out),
-        boxing!(MASKED_FILL_SCALAR_OUT: MaskedFillScalarOutFn, self_, mask, value, out),
-    ],
-    masked_fill_scalar_out_boxed,
-);
-
-/// `value` where the mask is true, `self` elsewhere; the dtype is that of `self`.
-///
-/// `masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn masked_fill_scalar_out(self_: &Tensor, mask: &Tensor, value: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = MASKED_FILL_SCALAR_OUT.select(self_.key_set() | mask.key_set() | out.key_set())?;
-    kernel(keys, self_, mask, value, out)
-}
-
-fn masked_fill_scalar_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::where_masked_fill::masked_fill_scalar(self_, mask, value)?;
-    copy_to_out(&result, out)
-}
-
-fn masked_fill_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_fill.Scalar_out", given, 4)?;
-    masked_fill_scalar_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_fill.Tensor`.
-pub type MaskedFillTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `masked_fill.Tensor`.
-pub static MASKED_FILL_TENSOR: Operator<MaskedFillTensorFn> = Operator::new(
-    "masked_fill.Tensor",
-    "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            masked_fill_tensor_composite as MaskedFillTensorFn,
-        ),
-        observed!(MASKED_FILL_TENSOR: MaskedFillTensorFn, [self_, mask, value], self_, mask, value),
-        boxing!(MASKED_FILL_TENSOR: MaskedFillTensorFn, self_, mask, value),
-    ],
-    masked_fill_tensor_boxed,
-);
-
-/// The only element of `value` where the mask is true, `self` elsewhere.
-///
-/// `masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor`
-#[inline]
-pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = MASKED_FILL_TENSOR.select(self_.key_set() | mask.key_set() | value.key_set())?;
-    kernel(keys, self_, mask, value)
-}
-
-fn masked_fill_tensor_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: &Tensor,
-) -> Result<Tensor> {
-    native::pointwise::where_masked_fill::masked_fill_tensor(self_, mask, value)
-}
-
-fn masked_fill_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_fill.Tensor", given, 3)?;
-    masked_fill_tensor(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_fill.Tensor_out`.
-pub type MaskedFillTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `masked_fill.Tensor_out`.
-pub static MASKED_FILL_TENSOR_OUT: Operator<MaskedFillTensorOutFn> = Operator::new(
-    "masked_fill.Tensor_out",
-    "masked_fill.Tensor_out(Tensor self, Tensor mask, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            masked_fill_tensor_out_composite as MaskedFillTensorOutFn,
-        ),
-        observed!(MASKED_FILL_TENSOR_OUT: MaskedFillTensorOutFn, [self_, mask, value, out], self_, mask, value, out),
-        boxing!(MASKED_FILL_TENSOR_OUT: MaskedFillTensorOutFn, self_, mask, value, out),
-    ],
-    masked_fill_tensor_out_boxed,
-);
-
-/// The only element of `value` where the mask is true, `self` elsewhere.
-///
-/// `masked_fill.Tensor_out(Tensor self, Tensor mask, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn masked_fill_tensor_out(self_: &Tensor, mask: &Tensor, value: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) =
-        MASKED_FILL_TENSOR_OUT.select(self_.key_set() | mask.key_set() | value.key_set() | out.key_set())?;
-    kernel(keys, self_, mask, value, out)
-}
-
-fn masked_fill_tensor_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::pointwise::where_masked_fill::masked_fill_tensor(self_, mask, value)?;
-    copy_to_out(&result, out)
-}
-
-fn masked_fill_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_fill.Tensor_out", given, 4)?;
-    masked_fill_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_fill_.Scalar`.
-pub type MaskedFillInPlaceScalarFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `masked_fill_.Scalar`.
-pub static MASKED_FILL__SCALAR: Operator<MaskedFillInPlaceScalarFn> = Operator::new(
-    "masked_fill_.Scalar",
-    "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, masked_fill__scalar_cpu as MaskedFillInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, masked_fill__scalar_meta as MaskedFillInPlaceScalarFn),
-        observed!(MASKED_FILL__SCALAR: MaskedFillInPlaceScalarFn, [self_, mask], self_, mask, value),
-        boxing!(MASKED_FILL__SCALAR: MaskedFillInPlaceScalarFn, self_, mask, value),
-    ],
-    masked_fill__scalar_boxed,
-);
-
-/// Fills `self` with `value` where the mask is true.
-///
-/// `masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)`
-#[inline]
-pub fn masked_fill__scalar(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
-    let (keys, kernel) = MASKED_FILL__SCALAR.select(self_.key_set() | mask.key_set())?;
-    kernel(keys, self_, mask, value)
-}
-
-fn masked_fill__scalar_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() {
-        return masked_fill__scalar_cpu(_keys, &self_.snapshot(), &mask.snapshot(), value);
-    }
-    native::pointwise::where_masked_fill::masked_fill_scalar_(self_, mask, value)
-}
-
-fn masked_fill__scalar_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() {
-        return masked_fill__scalar_meta(_keys, &self_.snapshot(), &mask.snapshot(), value);
-    }
-    ensure_same_device("masked_fill_.Scalar", &[self_, mask])?;
-    native::pointwise::where_masked_fill::masked_fill_scalar_(self_, mask, value)
-}
-
-fn masked_fill__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_fill_.Scalar", given, 3)?;
-    masked_fill__scalar(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `masked_fill_.Tensor`.
-pub type MaskedFillInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `masked_fill_.Tensor`.
-pub static MASKED_FILL__TENSOR: Operator<MaskedFillInPlaceTensorFn> = Operator::new(
-    "masked_fill_.Tensor",
-    "masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, masked_fill__tensor_cpu as MaskedFillInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, masked_fill__tensor_meta as MaskedFillInPlaceTensorFn),
-        observed!(MASKED_FILL__TENSOR: MaskedFillInPlaceTensorFn, [self_, mask, value], self_, mask, value),
-        boxing!(MASKED_FILL__TENSOR: MaskedFillInPlaceTensorFn, self_, mask, value),
-    ],
-    masked_fill__tensor_boxed,
-);
-
-/// Fills `self` with the only element of `value` where the mask is true.
-///
-/// `masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)`
-#[inline]
-pub fn masked_fill__tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
-    let (keys, kernel) = MASKED_FILL__TENSOR.select(self_.key_set() | mask.key_set() | value.key_set())?;
-    kernel(keys, self_, mask, value)
-}
-
-fn masked_fill__tensor_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() || value.was_resized() {
-        return masked_fill__tensor_cpu(_keys, &self_.snapshot(), &mask.snapshot(), &value.snapshot());
-    }
-    native::pointwise::where_masked_fill::masked_fill_tensor_(self_, mask, value)
-}
-
-fn masked_fill__tensor_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || mask.was_resized() || value.was_resized() {
-        return masked_fill__tensor_meta(_keys, &self_.snapshot(), &mask.snapshot(), &value.snapshot());
-    }
-    ensure_same_device("masked_fill_.Tensor", &[self_, mask, value])?;
-    native::pointwise::where_masked_fill::masked_fill_tensor_(self_, mask, value)
-}
-
-fn masked_fill__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("masked_fill_.Tensor", given, 3)?;
-    masked_fill__tensor(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// Fills `self` with the only element of `value` where the mask is true.
+    MASKED_FILL__TENSOR: "masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)",
+        masked_fill__tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> (), by [self_, mask, value];
+    Cpu => {
+        if self_.was_resized() || mask.was_resized() || value.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), &value.snapshot());
+        }
+        native::pointwise::where_masked_fill::masked_fill_tensor_(self_, mask, value)
+    },
+    Meta => {
+        if self_.was_resized() || mask.was_resized() || value.was_resized() {
+            return kernel(&self_.snapshot(), &mask.snapshot(), &value.snapshot());
+        }
+        ensure_same_device("masked_fill_.Tensor", &[self_, mask, value])?;
+        native::pointwise::where_masked_fill::masked_fill_tensor_(self_, mask, value)
+    },
 }
