@@ -20,6 +20,7 @@ use crate::{
     SizesAndStrides, Storage, backend, ensure, shape,
 };
 use once_cell::sync::OnceCell;
+use std::mem::ManuallyDrop;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::ptr::NonNull;
@@ -248,13 +249,40 @@ pub struct TensorImpl {
     layout: Layout,
     device: Device,
     wrapped_number: bool,
-    replacements: OnceCell<Box<Replacements>>,
+    replacements: RareCell<Replacements>,
     autograd_meta: OnceCell<AutogradMetaBox>,
-    attached: OnceCell<Box<Attached>>,
+    attached: RareCell<Attached>,
     python_object: AtomicPtr<()>,
 }
 
 impl IntrusiveTarget for TensorImpl {}
+
+/// A cell that is empty in nearly all tensors. Every tensor is dropped, and of a `OnceCell<Box<T>>` that is a call of a function, while
+/// here it is one branch as long as the cell is empty.
+struct RareCell<T>(ManuallyDrop<OnceCell<Box<T>>>);
+
+impl<T> RareCell<T> {
+    const EMPTY: Self = RareCell(ManuallyDrop::new(OnceCell::new()));
+
+    #[inline]
+    fn get(&self) -> Option<&T> {
+        self.0.get().map(|value| &**value)
+    }
+
+    fn get_or_init(&self, init: impl FnOnce() -> Box<T>) -> &T {
+        self.0.get_or_init(init)
+    }
+}
+
+impl<T> Drop for RareCell<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.get().is_some() {
+            // SAFETY: dropped once, and not used after.
+            unsafe { ManuallyDrop::drop(&mut self.0) }
+        }
+    }
+}
 
 /// What crates other than autograd attach to a tensor, each once.
 #[derive(Default)]
@@ -510,9 +538,9 @@ impl TensorImpl {
                 (&raw mut (*ptr).layout).write(Layout::Strided);
                 (&raw mut (*ptr).device).write(device);
                 (&raw mut (*ptr).wrapped_number).write(wrapped_number);
-                (&raw mut (*ptr).replacements).write(OnceCell::new());
+                (&raw mut (*ptr).replacements).write(RareCell::EMPTY);
                 (&raw mut (*ptr).autograd_meta).write(OnceCell::new());
-                (&raw mut (*ptr).attached).write(OnceCell::new());
+                (&raw mut (*ptr).attached).write(RareCell::EMPTY);
                 (&raw mut (*ptr).python_object).write(AtomicPtr::new(std::ptr::null_mut()));
                 // A pattern without `..`, so that a field that is not written above is a compile error.
                 let TensorImpl {
