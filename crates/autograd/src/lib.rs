@@ -18,6 +18,21 @@
 //! | | `checkpoint` | segments of a computation that are recomputed instead of saving tensors: [`checkpoint`] |
 //! | | [`gradcheck`](mod@gradcheck), [`profiler`] | analytic against numerical gradients; times and memory of operators |
 //!
+//! # Differences from PyTorch's autograd
+//!
+//! - A node saves a tensor only if a formula that is needed uses its elements; sizes and strides are saved by themselves.
+//! - A node saves aliases without history, so that no in-place operator can close a cycle between a tensor and a node that saved it
+//!   ([`variable`]). A formula borrows saved values, and they are dropped after it, unless the graph is retained or the formula failed.
+//! - A leaf owns its accumulator, which refers to the leaf weakly. A recorded call counts one reference for each leaf, and a leaf that
+//!   nobody owns gets no gradient, which nobody could read.
+//! - A leaf whose geometry changed (`t_`, `as_strided_`) has another accumulator in later graphs. Earlier graphs refuse it, since the
+//!   change counts as a change of its version.
+//! - A gradient is written in place, or stored by a leaf, only if nobody else owns it or its storage.
+//! - Views inside formulas are not tracked while the pass is not recorded. Hooks and custom functions follow the ordinary rules.
+//! - In inference mode, views of ordinary tensors are ordinary tensors. Writing to an inference tensor in place afterwards is an error
+//!   only where it would be recorded, since the storage has the version counter.
+//! - Anomaly mode, hooks on saved tensors and grad modes belong to a thread, and end with their guards.
+//!
 //! ```
 //! use flambeau_autograd::Autograd;
 //! use flambeau_ops::{Tensor, ops};

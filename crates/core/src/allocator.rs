@@ -1,4 +1,13 @@
 //! Allocators of tensors' bytes: an [`Allocator`] for each kind of device, which programs may replace, and the host's own.
+//!
+//! The host's allocator takes a block from the first of these that has one. Freed blocks return to the caches:
+//!
+//! | size of the block | cache | new blocks |
+//! |---|---|---|
+//! | up to 1 KiB | lists of each thread, `thread_cache` | the global allocator |
+//! | up to 16 KiB | lists of each thread | cut out of huge pages, `regions` |
+//! | below 1 MiB | a cache of all threads, `shared_cache` | cut out of huge pages |
+//! | from 1 MiB on | a cache of all threads | mapped pages, `pages` |
 
 #![expect(unsafe_code, reason = "hands out raw memory")]
 

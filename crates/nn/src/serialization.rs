@@ -1,4 +1,12 @@
 //! Tensors by name in safetensors files, replaced atomically, so that a failure leaves the previous file; and files of PyTorch.
+//!
+//! - **Writing.** A save takes the guards of all its tensors at once and holds them until the last byte is written. It writes to a file
+//!   with a random name that no other program can have created, synchronizes that with the disk, gives it the permissions of the file
+//!   that it replaces, and renames it.
+//! - **Reading.** A reader compares the sizes that a file declares with the file's length before it allocates, so that memory is
+//!   proportional to the length. Names in files of PyTorch are looked up in tables of what may be created, never in modules.
+//!
+//! The Python module uses the same writer and readers.
 
 mod atomic;
 mod checkpoint;

@@ -1,5 +1,23 @@
-//! Dispatch: the kernel of a call is found by the union of the arguments' keys, the thread's changes to it, the highest key and one
-//! table look-up.
+//! The dispatcher: selects the kernel of a call by the highest dispatch key of its arguments, with one table look-up.
+//!
+//! [`Operator::select`] applies the thread's inclusions and exclusions to the union of the arguments' key sets, and reads the slot of
+//! the highest key in the operator's table. An empty slot is filled by the first of these that exists:
+//!
+//! 1. a kernel of the operator's own signature, from its declaration ([`operator!`](crate::operator)) or registered for it by another
+//!    crate ([`register!`](crate::register));
+//! 2. a boxed kernel for this operator and key ([`BoxedRegistration`]);
+//! 3. a composite kernel;
+//! 4. the boxed fallback of the key, which serves all operators.
+//!
+//! A key above the backends without any of these is skipped from then on. The key of a layout is an exception: its tensors have no
+//! strided elements, so a call without a kernel for it is an error that names operator and layout.
+//!
+//! An operator is identified by its address, so that an operator of another crate with the same name has kernels of its own. Names are
+//! for look-up only: [`registry`](crate::registry). Two kernels for one key are an error that names both locations, unless one of them
+//! is registered as [`overriding`](Registration::overriding).
+//!
+//! A boxed kernel takes its arguments as a list of values. For each operator one small function packs the list
+//! ([`boxing!`](crate::boxing)); it is in the slot of keys whose kernel is boxed, so that other calls pay nothing.
 
 mod boxed;
 mod boxed_kernel;

@@ -1,4 +1,19 @@
-//! The Tensor handle, the dispatcher, the iterator and the CPU kernels.
+//! The `Tensor` handle, the dispatcher, `TensorIterator`, and the CPU kernels of all operators.
+//!
+//! A module uses modules of its own row of this table or the rows above; `cargo xtask tidy` checks that. Only the operators, [`ops`], are
+//! used from every layer: composites call them, and so do kernels that copy an operand, since the operand may be on another device.
+//!
+//! | layer | module | contains |
+//! |---|---|---|
+//! | 1 | `append_list`, `dispatch_types`, [`scratch`] | lists that grow without locks; dispatch by dtype; buffers of kernels |
+//! | 2 | `tensor` | the handle [`Tensor`]: construction, indexing, printing, arithmetic |
+//! | 3 | [`dispatch`] | operators, their kernels, and the selection of a kernel |
+//! | 4 | `host_copies`, `snapshot`, [`structured`] | operands of a call: copies on the host, aliases, allocated outputs |
+//! | 5 | [`tensor_iterator`] | the geometry of a call |
+//! | 6 | [`loops`] | elementwise loops, reductions, row operators |
+//! | 7 | [`native`] | the kernels, in folders by kind |
+//! | 8 | [`ops`], methods of [`Tensor`] | the operators, generated from `native_functions.yaml` |
+//! | 9 | [`registry`], [`cpu_fallback`] | operators by name; operators that a device runs on the host |
 
 mod append_list;
 pub mod cpu_fallback;

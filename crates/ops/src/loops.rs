@@ -5,6 +5,19 @@
 //! [`OrderedFormula`] (`maximum`: with an order), [`FloatFormula`] (`exp`) or [`IntegerFormula`] (`bitwise_and`); and if its results
 //! are truth values [`Comparison`] (`eq`), [`OrderedComparison`] (`lt`) or [`FloatComparison`] (`signbit`).
 //!
+//! # Note: what is compiled how often
+//!
+//! A formula is compiled for each element type and instruction set, some thousand times for all formulas together. Everything else is
+//! compiled once: guards, tiles, threads and the iteration over rows know a kernel only as `&dyn Fn(&Rows<N>)`. The loop over a row
+//! contains the formula once, for whole vectors, for the last elements and for repeated arguments alike. Reductions know a fold only as
+//! a table of functions, and an accumulator as sixteen bytes (`reduce/any_fold.rs`).
+//!
+//! Most formulas compute f16 and bf16 in f32, through tiles ([`float_kernel`]). Formulas in which networks of half precision spend their
+//! time are compiled for these types too ([`half_kernel`]), and may have a form with fewer digits ([`FloatFormula::call_to_half`]).
+//!
+//! The machine code of a loop is generated in the module of its formula (`CodegenAnchor::Anchor`) and not in that of the loop, so that
+//! an edit of one file of kernels recompiles only the loops of that file.
+//!
 //! # Note: non-temporal stores
 //!
 //! A non-temporal (streaming) store bypasses the caches (*Intel 64 and IA-32 Architectures Optimization Reference Manual*, "Streaming

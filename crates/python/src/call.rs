@@ -1,4 +1,8 @@
 //! From the interpreter's calls to signatures and back: entry points, the lock, results as Python objects.
+//!
+//! The interpreter calls a C function for each name (`METH_FASTCALL`), which passes the arguments to the parser. Panics become
+//! exceptions here. The interpreter's lock is released during calls with large tensors and during every backward pass. An exception that
+//! a hook raises passes through the engine as the source of an `Error`, and is raised again unchanged.
 
 #![expect(unsafe_code, reason = "the interpreter hands over raw pointers to the arguments")]
 

@@ -1,5 +1,9 @@
 //! Flambeau in Python: the extension module `flambeau._flambeau` of the package `flambeau`.
 //!
+//! A call selects an overload by the types of its arguments, converts them, and calls one function of `flambeau_ops::ops`. A tensor
+//! refers to its Python object weakly, so that `p.grad is p.grad`; a tensor that Python never saw has a null pointer there. If the object
+//! is deallocated first, its class and attributes remain with the tensor (`tensor/attribute_store.rs`).
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`tensor`] | the class `Tensor`, and the identity of tensors and Python objects |

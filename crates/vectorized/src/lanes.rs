@@ -1,4 +1,8 @@
-//! The traits a formula is written against: vectors, their masks, and the element types that load into them.
+//! The traits that formulas are written against: vectors, their masks, and the element types that load into them.
+//!
+//! The traits of vectors add operations to each other, so that a formula can require only what it uses. [`Vector`] loads, stores, selects
+//! and compares for equality. [`Number`] adds `+ - *`, 0 and 1; every type has it. [`Ordered`] adds `<`, minimum, maximum and a magnitude;
+//! complex numbers will not have it. [`Float`] and [`Integer`] are ordered.
 #![expect(unsafe_code, reason = "loads and stores go through raw pointers")]
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
