@@ -1,4 +1,4 @@
-//! Arrays for the references: float64, row-major, independent of the library's code.
+//! Arrays of f64 for references: row-major, and independent of the library's code.
 
 use std::ops::Range;
 

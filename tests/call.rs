@@ -1,4 +1,4 @@
-//! Calling an operator by name, with the arguments of a sample as tensors of a type.
+//! Calls an operator by name, with the arguments of a sample as tensors of a dtype.
 
 use crate::array::Array;
 use crate::row::Arg;

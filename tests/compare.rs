@@ -1,4 +1,4 @@
-//! Whether a tensor holds the values it should.
+//! Compares the elements of a tensor with expected values.
 
 use crate::array::Array;
 use crate::call::array;

@@ -1,4 +1,4 @@
-//! Drawn convolutions, forwards and transposed, with their first and second derivatives, against the sums that define them.
+//! Random convolutions, also transposed, with their first and second derivatives, against the sums that define them.
 //!
 //! Tensors hold small integers, so sums are exact in f32 and f64 whatever their order; halves may be off by their rounding.
 

@@ -1,4 +1,4 @@
-//! Pseudo-random numbers for checks that draw their cases.
+//! Pseudo-random numbers for checks with random cases.
 
 use std::ops::RangeInclusive;
 

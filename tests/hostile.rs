@@ -1,5 +1,5 @@
-//! Sizes, steps and counts that no tensor has, in operators that look at windows: an error or a value, never a panic, a signal or a
-//! call that does not end. It runs in a child process with little memory, so that requests for too much memory fail.
+//! Sizes, steps and counts that no tensor has, in operators with windows: the result is an error or a value, never a panic, a
+//! signal or a call that does not end. It runs in a child process with little memory, so that requests for too much memory fail.
 
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::ops;

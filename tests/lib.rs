@@ -1,4 +1,5 @@
-//! The library from outside: one row per operator in [`op_db`] drives every check.
+//! Tests of the library through its public interface. The operator table [`op_db`] has a row for each operator, which all checks
+//! use.
 //!
 //! `forward` compares with a float64 reference in every scalar type and instruction set; `layouts` with odd strides;
 //! `variants` in-place, `out=` and Meta; `boundaries` NaN and infinity at every position; `determinism` one thread against two, three and seven;

@@ -1,5 +1,5 @@
-//! Operands without values beside such with values: an error that names the operator and both devices, or a result that does not
-//! depend on what is missing.
+//! Operands on the meta device beside operands with elements: an error that names the operator and both devices, or a result that
+//! does not depend on the missing elements.
 
 use flambeau_core::{Device, ErrorKind};
 use flambeau_ops::Tensor;

@@ -1,4 +1,4 @@
-//! What a call that fails must leave as it was.
+//! Snapshots of operands, which a call that fails must leave unchanged.
 
 use flambeau_core::ScalarType::U8;
 use flambeau_core::{Error, ErrorKind};

@@ -1,4 +1,4 @@
-//! Counting what was checked and what was left out, and failing once at the end with everything that went wrong.
+//! Counts what was checked and what was left out, and fails once at the end with all faults.
 
 use crate::row::{Check, Row};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! A row of the operator table: how to call an operator, what it should give, what it should refuse.
+//! A row of the operator table: how to call an operator, its expected results, and arguments that it must reject.
 
 use crate::array::{Array, broadcast};
 use crate::compare::Bound;

@@ -1,4 +1,5 @@
-//! Which types each operator takes, found by calling it, is what `docs/generated/types.tsv` says; and each of them is right.
+//! Tests that each operator accepts the dtypes that `docs/generated/types.tsv` lists and no others, and that its results in each
+//! are right.
 //!
 //! A type is taken if a sample call gives a result in it and none is refused on its account. It is the type of the tensors under
 //! test; where there are none, that requested for the result, or else of the first tensor. `forward` tries the types that a row

@@ -1,4 +1,4 @@
-//! The nonlinear functions of neural networks, and what their gradients are made of.
+//! Activation functions, and the operators of their gradients.
 
 use super::special as f;
 use crate::array::Array;

@@ -1,4 +1,4 @@
-//! Formulas of two arguments that broadcast.
+//! Pointwise operators with two arguments that broadcast.
 
 use super::special as f;
 use super::unary::float_of;

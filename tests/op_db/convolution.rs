@@ -1,4 +1,4 @@
-//! Convolutions, forwards and transposed, and their derivatives: sums over all products that the definition names.
+//! Convolutions, also transposed, and their derivatives: sums over all products that the definition names.
 //!
 //! Tensors hold small integers, so that sums are exact whatever their order.
 

@@ -1,4 +1,4 @@
-//! Tensors made new: constants, ranges, and memory that is not set.
+//! Operators that create tensors: constants, ranges, and uninitialized memory.
 
 use crate::array::Array;
 use crate::row::{ALL, Arg, NUMBERS, Row, ints, none, number, row};

@@ -1,4 +1,4 @@
-//! What is only ever done in place: writing all elements, and other geometries for the same tensor.
+//! Operators that exist only in place: they write all elements, or change the geometry of a tensor.
 
 use super::view::{build, reshaped, some};
 use crate::array::Array;

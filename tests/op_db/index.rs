@@ -1,4 +1,4 @@
-//! Elements named by indices and masks; tables.
+//! Operators that read and write elements by indices and masks; embeddings.
 
 use super::view::{build, int, some, wrap};
 use crate::array::{Array, indices};

@@ -1,4 +1,4 @@
-//! Losses of classes that keep a distance, and products of two vectors and a matrix.
+//! Margin losses, and products of two vectors and a matrix.
 
 use super::linalg::{TYPES, tensors};
 use super::view::build;

@@ -1,4 +1,4 @@
-//! Losses of classes: the negative log likelihood and the cross entropy.
+//! Losses for classification: the negative log likelihood and the cross entropy.
 
 use super::special::sum;
 use super::view::build;

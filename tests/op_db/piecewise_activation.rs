@@ -1,4 +1,4 @@
-//! Activations in pieces: shrinkage, hard sigmoids, gates, and slopes that are learned or drawn.
+//! Activation functions that are defined piecewise: shrinkage, hard sigmoids, gates, and slopes that are learned or random.
 
 use super::special as f;
 use crate::array::Array;

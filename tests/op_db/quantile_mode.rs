@@ -1,4 +1,4 @@
-//! Elements by rank: medians, the k-th value, the most frequent, extremes so far, quantiles; and norms of matrices.
+//! Order statistics: medians, the k-th value, the mode, cumulative maxima, quantiles; and norms of matrices.
 
 use super::reduce::{NAN, distinct};
 use super::special::sum;

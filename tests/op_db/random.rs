@@ -1,4 +1,4 @@
-//! Random numbers: their range, their mean and spread, and that a seed decides them (the tests call all with one seed).
+//! Random numbers: their range, mean and spread, and that a seed determines them (the tests call all with one seed).
 
 use crate::array::Array;
 use crate::row::{Arg, FLOATS, NUMBERS, Row, ints, none, row};

@@ -1,4 +1,4 @@
-//! Random counts, against their distributions: the largest distance between what is drawn and what is probable.
+//! Random counts, against their distributions: the largest difference between the observed and the exact distribution.
 
 use crate::array::Array;
 use crate::row::{Arg, FLOATS, Row, none, row};

@@ -1,4 +1,4 @@
-//! Sums, products, truth and counts: of all elements, and along dimensions.
+//! Reductions of all elements and along dimensions: sums, products, `any`, `all` and counts.
 
 use super::special::sum as exact_sum;
 use super::unary::float_of;

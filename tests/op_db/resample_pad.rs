@@ -1,4 +1,4 @@
-//! Images in another arrangement or size, borders, and pooling along one dimension.
+//! Pixel shuffles, resizing, padding, and pooling along one dimension.
 
 use super::linalg::whole;
 use super::reduce::distinct;

@@ -1,4 +1,4 @@
-//! Sorting, top-k, positions in sorted sequences, distinct elements.
+//! Sorting, top-k, binary search in sorted sequences, distinct elements.
 
 use super::index::{moves, named, row_major_offset, small, t};
 use super::view::{build, int, wrap};

@@ -1,4 +1,4 @@
-//! Formulas of three arguments, choices, limits, triangles.
+//! Pointwise operators with three arguments, `where`, `clamp`, and triangles of matrices.
 
 use super::special as f;
 use super::view::{build, int};

@@ -1,4 +1,4 @@
-//! Formulas of one argument, and questions about one.
+//! Pointwise operators with one argument, and predicates of one.
 
 use super::special as f;
 use crate::array::Array;

@@ -1,4 +1,4 @@
-//! Views: the same elements in other sizes, and what their derivatives are made of.
+//! Views, and the operators of their derivatives.
 
 use crate::array::{Array, indices};
 use crate::row::{ALL, Arg, Check, FLOATS, Row, ints, none, row};

@@ -1,4 +1,4 @@
-//! Whether a call gave what PyTorch gave.
+//! Compares the result of a call with PyTorch's.
 
 use crate::read::{Case, Expected, Fault, Given, Outcome, flat_tensor};
 use flambeau_autograd::Autograd;

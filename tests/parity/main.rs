@@ -1,4 +1,4 @@
-//! Replays calls whose results in PyTorch are known, and counts where ours agree: the Rust part of `replay.py`.
+//! Repeats calls whose results in PyTorch are known, and counts agreements: the Rust part of `replay.py`.
 
 mod check_case;
 mod read;

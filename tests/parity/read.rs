@@ -1,4 +1,4 @@
-//! The file that `replay.py` writes: calls with their arguments, and what PyTorch made of them.
+//! Reads the file that `replay.py` writes: calls with their arguments, and PyTorch's results.
 
 use flambeau_core::{Device, Element, Generator, Layout, MemoryFormat, Scalar, ScalarType};
 use flambeau_ops::Tensor;

@@ -1,4 +1,4 @@
-//! Bytes that tensors share: their address, number, device, and how often they have been written.
+//! Storages: bytes that tensors share, with their address, number, device and version counter.
 
 #![expect(
     unsafe_code,

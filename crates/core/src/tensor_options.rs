@@ -1,4 +1,4 @@
-//! What a new tensor should be: scalar type, layout, device, pinned memory, gradient.
+//! The options of a new tensor: scalar type, layout, device, pinned memory, gradient.
 
 use crate::{Device, Layout, ScalarType};
 use std::sync::atomic::{AtomicU8, Ordering};

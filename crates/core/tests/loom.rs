@@ -1,5 +1,5 @@
-//! Every interleaving of a few threads on the reference counts, the storage lock and the guards:
-//! `RUSTFLAGS="--cfg loom" cargo test -p flambeau-core --release --test loom`.
+//! Tests reference counts, the storage lock and the guards in every interleaving of a few threads: `RUSTFLAGS="--cfg loom" cargo
+//! test -p flambeau-core --release --test loom`.
 //!
 //! What the threads share is loom's `UnsafeCell`, which reports a use that does not happen before a conflicting one.
 //! The free lists have no model: a thread's own are touched by it alone, and the shared cache is one mutex.

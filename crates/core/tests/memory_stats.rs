@@ -1,4 +1,4 @@
-//! Statistics, switches and reports, exact to the byte. One test, since all of them are the process's own.
+//! Tests memory statistics, switches and reports, exactly to the byte. It is one test, since all of them belong to the process.
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a test, in parts")]
 #![expect(unsafe_code, reason = "looks at what fresh memory was filled with")]

@@ -1,4 +1,5 @@
-//! What memory costs, in nanoseconds: `cargo test -p flambeau-core --release --test memory_times -- --ignored --nocapture --test-threads 1`.
+//! Measures the cost of memory operations: `cargo test -p flambeau-core --release --test memory_times -- --ignored --nocapture
+//! --test-threads 1`.
 #![expect(unsafe_code, reason = "touches the memory it times")]
 #![cfg(not(loom))]
 

@@ -1,4 +1,4 @@
-//! An allocator that is registered for the host is used from then on.
+//! Tests that an allocator which is registered for the host is used from then on.
 #![expect(unsafe_code, reason = "passes a call on")]
 
 use flambeau_core::allocator::{CpuAllocator, MemoryStats, set_allocator};

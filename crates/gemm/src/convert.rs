@@ -1,4 +1,4 @@
-//! Half precision to and from f32 without a branch, so that the compiler vectorises loops of conversions in any shim.
+//! Half precision to and from f32 without a branch, so that the compiler vectorizes loops of conversions for any instruction set.
 
 use half::{bf16, f16};
 

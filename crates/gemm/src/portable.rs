@@ -1,4 +1,4 @@
-//! Lanes in plain Rust: the reference instruction set, and all of them for integers.
+//! Vectors in plain Rust: for the scalar instruction set, and for integers in all instruction sets.
 //!
 //! The loops over `N` are of constant length, so the compiler vectorises them for whatever features are on: its baseline, or those of
 //! the shim `S`.

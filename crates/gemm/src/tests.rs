@@ -1,4 +1,4 @@
-//! Products against a naive one in f64 (or in wrapping integers), for every instruction set the machine has.
+//! Tests of products against a naive one in f64 (or in wrapping integers), for every instruction set the machine has.
 #![expect(unsafe_code, reason = "the products under test take raw memory")]
 
 use half::{bf16, f16};

@@ -1,4 +1,4 @@
-//! Lanes of AVX2 and AVX-512, and the one shim of each.
+//! Vectors of AVX2 and AVX-512, and the function that enters each of these instruction sets.
 #![expect(unsafe_code, reason = "vector intrinsics")]
 
 use std::arch::x86_64::*;

@@ -1,4 +1,4 @@
-//! Examples in, batches out: data sets, the order of their examples, and the loader that makes batches on a thread.
+//! Data loading: data sets, the order of their examples, and a loader that makes batches on a thread.
 
 mod batches;
 mod collate;

@@ -1,4 +1,4 @@
-//! Optimisers: updates of parameters by their gradients.
+//! Optimizers: update parameters by their gradients.
 
 mod adam;
 mod clip;

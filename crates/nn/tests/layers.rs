@@ -1,4 +1,4 @@
-//! Layers against PyTorch's numbers, and what their modes do.
+//! Tests of layers against PyTorch's numbers, and of their training and evaluation modes.
 //!
 //! The literals are PyTorch 2.15's in f64, with weights that are the functions written beside them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

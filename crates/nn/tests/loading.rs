@@ -1,4 +1,4 @@
-//! The loader: every example once, in the requested order, whatever happens to the thread behind it.
+//! Tests of the loader: every example once, in the requested order, whatever happens to the thread behind it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::{Error, ErrorKind, Generator, Result};

@@ -1,4 +1,5 @@
-//! Memory while training: a thousand steps take no more than a hundred. A program of its own, since it looks at the process's.
+//! Tests that a thousand training steps take no more memory than a hundred. It is a program of its own, since it reads the memory
+//! of the process.
 
 use flambeau_autograd::{Autograd, live_nodes};
 use flambeau_core::allocator::{Allocator, CpuAllocator, MemoryStats};

@@ -1,4 +1,4 @@
-//! Optimisers, schedules and clipping against PyTorch's numbers.
+//! Tests of optimizers, schedules and clipping against PyTorch's numbers.
 //!
 //! The literals are PyTorch 2.15's in f64: `torch.optim` with `foreach=False` on the parameter below, five steps whose
 //! gradient is [`gradient`]; `torch.optim.lr_scheduler` on SGD with `lr=0.5`; `torch.nn.utils.clip_grad_norm_`.

@@ -1,4 +1,4 @@
-//! Files of `torch.save`: what is in them, and what they may not ask for. `pytorch/make.py` made them.
+//! Tests of files of `torch.save`: their contents, and names that they may not use. `pytorch/make.py` created the files.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_autograd::Autograd;

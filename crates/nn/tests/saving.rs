@@ -1,4 +1,4 @@
-//! Files: what is saved comes back to the bit, damage is an error, and a failed save destroys nothing.
+//! Tests of files: saved values are loaded to the bit, damage is an error, and a save that fails destroys nothing.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::{Error, ErrorKind, GeneratorState, ScalarType};

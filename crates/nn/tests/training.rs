@@ -1,4 +1,4 @@
-//! Models that learn: the loss goes where it should, and what is saved goes on as before.
+//! Tests that models learn, and that training resumes from a checkpoint as if it had not stopped.
 
 use flambeau_autograd::Autograd;
 use flambeau_core::{ErrorKind, Result, ScalarType, manual_seed};

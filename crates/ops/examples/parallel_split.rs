@@ -1,4 +1,4 @@
-//! What a two-way split costs from outside: f32 additions, serial against two threads, and an empty call.
+//! Measures what it costs to split work between two threads: f32 additions on one thread and on two, and an empty call.
 //!
 //! `cargo run --release -p flambeau-ops --example parallel_split`
 

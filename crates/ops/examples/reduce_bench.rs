@@ -1,4 +1,4 @@
-//! Times of reductions, a line each: `cargo run --release -p flambeau-ops --example reduce_bench`.
+//! Measures times of reductions, one per line: `cargo run --release -p flambeau-ops --example reduce_bench`.
 #![allow(clippy::unwrap_used, reason = "an example")]
 
 use flambeau_core::{Result, ScalarType};

@@ -1,4 +1,4 @@
-//! The handle: one pointer to a [`TensorImpl`], cheap to clone, shared between threads.
+//! `Tensor`, the handle of a tensor: one pointer to a [`TensorImpl`], cheap to clone, shared between threads.
 
 pub mod accessor;
 pub mod arithmetic;

@@ -1,4 +1,4 @@
-//! How a range is cut: by its length and the grain, and by nothing else.
+//! Splits a range into chunks, by its length and the grain size alone.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Who takes part in a job, in one atomic word: all threads see in one order who takes a slot and who closes the free ones, and one
-//! cache line passes between two cores.
+//! The slots of a job, in one atomic word. All threads see in the same order which helper takes a slot and when the free slots are
+//! closed, and only one cache line passes between two cores.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The parallel-for of all kernels: work is cut by size, never by the number of threads.
+//! The parallel-for of all kernels: work is split by size, never by the number of threads.
 //!
 //! A range is cut into chunks whose boundaries follow from its length and the grain alone. Threads decide only
 //! *who* runs a chunk, so a kernel that writes what its chunk owns, or that combines per-chunk partials in chunk

@@ -1,4 +1,4 @@
-//! Every chunk once, whatever the threads do: nested, concurrent, panicking, forked, resized.
+//! Tests that every chunk runs once, whatever the threads do: nested, concurrent, panicking, forked, resized.
 #![expect(unsafe_code, reason = "fork has no safe form")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! Arguments as PyTorch reads them: static tables of overloads, tried in order, and typed access to what was given.
+//! The argument parser: selects an overload from static tables as PyTorch does, and gives typed access to the arguments.
 //!
 //! As in PyTorch's `PythonArgParser`, an overload fits or not by the types alone: nothing raises meanwhile, and nothing is
 //! converted before the overload is chosen.

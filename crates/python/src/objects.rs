@@ -1,4 +1,4 @@
-//! Objects of the interpreter, or its `MemoryError`: where PyO3's own constructors would panic.
+//! Creates Python objects, and returns a `MemoryError` where PyO3's own constructors would panic.
 
 #![expect(unsafe_code, reason = "makes objects by the interpreter's C interface")]
 

@@ -1,4 +1,4 @@
-//! Several results under names: tuples as `torch.return_types` has them, `x.max(0).values`.
+//! Named tuples for several results, as in `torch.return_types`: `x.max(0).values`.
 
 use crate::call::call;
 use pyo3::prelude::*;

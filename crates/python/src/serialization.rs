@@ -1,4 +1,4 @@
-//! Files as Python's values and back; `flambeau_nn` reads and writes them.
+//! Reads and writes files of Python values, by `flambeau_nn`.
 
 use crate::call::detached;
 use crate::errors::{error_from_python, raise};

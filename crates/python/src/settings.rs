@@ -1,4 +1,4 @@
-//! Seeds, threads and default types; and questions about types of elements.
+//! Seeds, threads, default types, and properties of dtypes.
 
 use crate::arguments::{dtype_of, is_number, scalar_of};
 use crate::errors::raise;

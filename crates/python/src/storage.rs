@@ -1,4 +1,4 @@
-//! Storages as Python sees them: the bytes below tensors, for pickling, copying and sharing.
+//! Storages in Python: the bytes of tensors, for pickling, copying and sharing.
 
 #![expect(unsafe_code, reason = "reads and writes bytes under guards")]
 

@@ -1,4 +1,4 @@
-//! The small values beside tensors: dtype, device, layout, memory format, generator.
+//! Classes of dtypes, devices, layouts, memory formats and generators.
 
 use crate::errors::raise;
 use flambeau_core::{Device, Generator, GeneratorState, Layout, MemoryFormat, ScalarType, backend};

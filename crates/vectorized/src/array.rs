@@ -1,5 +1,4 @@
-//! A vector that is an array: for the integers of every instruction set, whose loops LLVM vectorises, and for everything on the scalar
-//! set.
+//! Vectors that are arrays: the integers of every instruction set, whose loops LLVM vectorizes, and all types of the scalar set.
 #![expect(unsafe_code, reason = "loads and stores go through raw pointers")]
 
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! The 256-bit registers: f32 by eight, f64 by four, and the half types on them.
+//! Vectors of AVX2, in 256-bit registers: eight f32 or four f64, and half types converted to f32.
 #![expect(unsafe_code, reason = "intrinsics, and loads and stores through raw pointers")]
 
 use std::arch::x86_64::*;

@@ -1,4 +1,4 @@
-//! The 512-bit registers: f32 by sixteen, f64 by eight, and the half types on them.
+//! Vectors of AVX-512, in 512-bit registers: sixteen f32 or eight f64, and half types converted to f32.
 #![expect(unsafe_code, reason = "intrinsics, and loads and stores through raw pointers")]
 
 use std::arch::asm;

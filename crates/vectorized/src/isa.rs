@@ -1,4 +1,4 @@
-//! Which instruction sets exist, which one this process uses, and the one shim per set that enters it.
+//! The instruction sets: which exist, which one this process uses, and the function that enters each.
 #![expect(unsafe_code, reason = "entering a #[target_feature] function is a promise about the processor")]
 
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,4 +1,4 @@
-//! Lanes: arithmetic written once and compiled for every instruction set.
+//! SIMD vectors: arithmetic that is written once and compiled for every instruction set.
 //!
 //! A formula is generic over a vector, a kernel over an element type and an instruction set, and [`dispatch`] runs
 //! the kernel inside one `#[target_feature]` function per set:

@@ -1,4 +1,4 @@
-//! The 128-bit registers of AArch64: f32 by four, f64 by two, and the half types on them.
+//! Vectors of NEON on AArch64, in 128-bit registers: four f32 or two f64, and half types converted to f32.
 #![expect(unsafe_code, reason = "intrinsics, and loads and stores through raw pointers")]
 
 use std::arch::aarch64::*;

@@ -1,4 +1,4 @@
-//! Mapped pages, huge ones for large blocks.
+//! Maps pages from the system: huge pages for large blocks.
 
 #![expect(unsafe_code, reason = "maps and unmaps pages")]
 

@@ -1,4 +1,4 @@
-//! Debugging aids that can be switched on: filling fresh memory, and reporting each allocation.
+//! Switches for debugging: filling fresh memory, and reporting each allocation.
 
 use parking_lot::RwLock;
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! The guarantees of allocations, the registry of allocators, and foreign memory. Exact statistics are in `tests/memory_stats.rs`,
+//! Tests of allocators: their guarantees, their registry, and foreign memory. Exact statistics are in `tests/memory_stats.rs`,
 //! which has a process to itself.
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Owners come and go on one thread and on several, and every value is dropped exactly once.
+//! Tests that owners on one thread or several drop every value exactly once.
 
 use super::*;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Sessions, nesting, threads and memory. Sessions are the process's own, so these tests hold a lock.
+//! Tests of the profiler's sessions, nesting, threads and memory. Sessions belong to the process, so these tests hold a lock.
 
 use super::*;
 use crate::allocator::allocator_for;

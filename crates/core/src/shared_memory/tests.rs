@@ -1,4 +1,4 @@
-//! Chunks are distinct, held, and reused; a message opens its chunk once; forged messages change nothing.
+//! Tests of shared memory: chunks are distinct, held, and reused; a message opens its chunk once; forged messages change nothing.
 
 #![expect(unsafe_code, reason = "fills bytes under guards")]
 

@@ -1,4 +1,4 @@
-//! Storages of every source: what they hold, how they grow, and who frees them.
+//! Tests of storages from every source: their contents, how they grow, and who frees them.
 
 use super::*;
 use crate::storage_guards::{ReadGuard, WriteGuard};

@@ -1,4 +1,4 @@
-//! Sets of guards, accessors, and the errors that replace deadlocks.
+//! Tests of guards: sets of them, accessors, and the errors that replace deadlocks.
 
 use super::*;
 use crate::Device;

@@ -1,4 +1,5 @@
-//! The lock excludes conflicting guards and no others, and wakes threads that wait. loom's models are in `tests/loom.rs`.
+//! Tests that the storage lock excludes conflicting guards and no others, and wakes threads that wait. loom's models are in
+//! `tests/loom.rs`.
 
 #![expect(unsafe_code, reason = "the lock guards a cell")]
 

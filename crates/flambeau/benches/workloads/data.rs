@@ -1,4 +1,4 @@
-//! Inputs that every library makes alike: a 32-bit hash of the element number.
+//! Inputs of the workloads, which are the same for every library: a 32-bit hash of the index of the element.
 
 use flambeau::core::Element;
 use flambeau::{Autograd, Result, ScalarType, Tensor, ops};

@@ -1,4 +1,4 @@
-//! Pure overhead: the smallest calls.
+//! Workloads of the smallest calls, whose time is overhead only.
 
 use super::Workload;
 use super::data::{fill, leaf};

@@ -1,4 +1,4 @@
-//! One formula on all elements, in cache and out of it; and a few formulas in a row.
+//! Workloads of elementwise operators, on tensors that fit the caches and larger ones, and of several operators in sequence.
 
 use super::data::{fill, fill_as, indices, mask, positive};
 use super::{Call, Workload};

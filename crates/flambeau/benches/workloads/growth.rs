@@ -1,4 +1,4 @@
-//! One operator of each family at sizes from 1 to ten million elements: how time grows with size.
+//! Workloads for `cargo xtask growth`: one operator of each family, from 1 to ten million elements.
 //!
 //! The name of a workload ends in its number of elements. Powers of two, and the sizes beside some of them, so that what happens
 //! at the end of a vector, a tile, a cache or a thread's share shows.

@@ -1,4 +1,4 @@
-//! Elements picked and put by index.
+//! Workloads of operators that read or write elements by index.
 
 use super::Workload;
 use super::data::{fill, indices, leaf, mask};

@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Workloads of matrix products.
 
 use super::Workload;
 use super::data::{fill_as, leaf};

@@ -1,5 +1,5 @@
-//! What the machine can do at this moment: bandwidth of caches and memory, multiplications, the price of a call. The lower bound
-//! that workloads are compared with. About a second in all; printed as one JSON object.
+//! Measures the machine: bandwidth of caches and memory, multiplications, the cost of a call. `cargo xtask bench` computes lower
+//! bounds of times from these. It takes about a second, and prints one JSON object.
 #![expect(unsafe_code, reason = "functions for instruction sets that were found at run time")]
 
 use flambeau_ops::vectorized::{

@@ -1,4 +1,4 @@
-//! Timing one call by the common rules.
+//! Times one call, by rules that are the same for every library.
 
 use cpu_time::ProcessTime;
 use flambeau::{Autograd, Error, ErrorKind, Result, ScalarType, Tensor};

@@ -1,4 +1,4 @@
-//! Whole models: steps of training, and inference.
+//! Workloads of whole models: training steps and inference.
 
 use super::data::{Params, fill, indices};
 use super::nn::{attend, cross_entropy};

@@ -1,4 +1,4 @@
-//! Operators of neural networks. Convolutions have no bias.
+//! Workloads of operators of neural networks. Convolutions have no bias.
 
 use super::Workload;
 use super::data::{fill, indices, leaf};

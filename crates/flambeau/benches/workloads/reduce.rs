@@ -1,4 +1,4 @@
-//! Reductions, scans, norms, sorting.
+//! Workloads of reductions, scans, norms and sorting.
 
 use super::Workload;
 use super::data::{fill, leaf, positive, requiring_grad};

@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The options of the command line.
 
 use clap::Parser;
 use flambeau::Result;

@@ -1,4 +1,4 @@
-//! The model to beat: which character follows which, counted.
+//! The baseline: a bigram model, which counts how often each character follows another.
 
 use super::text::Text;
 

@@ -1,4 +1,4 @@
-//! The loss over the steps: a table for programs, a picture for people.
+//! The loss by step, as a table and as a chart.
 
 use flambeau::{Error, ErrorKind, Result};
 use plotters::prelude::*;

@@ -1,4 +1,4 @@
-//! The promises of the program: a run that was stopped goes on to the same bits, on any number of threads; damage is refused.
+//! Tests that a run which was stopped resumes to the same bits, on any number of threads, and that damaged checkpoints are errors.
 //!
 //! The generator, the number of threads and the count of nodes belong to the process, so a lock keeps tests apart.
 

@@ -1,4 +1,4 @@
-//! The text: read, encoded as numbers, split into a part to train on and a part held out.
+//! The text: reading, encoding as numbers, and splitting into training and held-out parts.
 
 use flambeau::core::{bail, ensure};
 use flambeau::{Error, ErrorKind, Result, Tensor};

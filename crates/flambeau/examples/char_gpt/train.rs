@@ -1,4 +1,4 @@
-//! Training: steps, measurements, and when to save.
+//! The training loop: steps, measurements, and checkpoints.
 
 mod checkpoint;
 

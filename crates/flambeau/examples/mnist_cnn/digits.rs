@@ -1,4 +1,4 @@
-//! Pictures of digits, and how to draw some.
+//! Images of digits as a data set, and a function that draws such images.
 
 use flambeau::core::{Philox, ensure};
 use flambeau::nn::data::TensorDataset;

@@ -1,4 +1,4 @@
-//! MNIST's files: LeCun, Cortes and Burges, "The MNIST database of handwritten digits", whose page describes the format.
+//! Reads MNIST's files: LeCun, Cortes and Burges, "The MNIST database of handwritten digits", whose page describes the format.
 
 use super::digits::Digits;
 use flambeau::core::ensure;

@@ -1,4 +1,4 @@
-//! Trains a small convolutional network on pictures of digits: MNIST's files, or digits drawn here if none are given.
+//! Trains a small convolutional network on images of digits: MNIST's files, or digits drawn here if none are given.
 
 mod args;
 mod digits;

@@ -1,4 +1,4 @@
-//! The network: two convolutions, each made smaller by half, and a linear layer.
+//! The network: two convolutions, each followed by pooling, and a linear layer.
 
 use flambeau::nn::{Conv2d, Conv2dOptions, Linear, MaxPool2d, Module, Relu, Sequential, fields};
 use flambeau::{Result, Tensor};

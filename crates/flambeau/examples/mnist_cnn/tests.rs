@@ -1,4 +1,4 @@
-//! The reader of MNIST's files, the drawn digits, and that the network learns.
+//! Tests of the reader of MNIST's files and of the drawn digits, and that the network learns.
 
 use super::args::Args;
 use super::{digits, idx, run};

@@ -1,4 +1,4 @@
-//! Training, and counting what was learnt.
+//! The training loop, and the accuracy on held-out digits.
 
 use super::args::Args;
 use super::digits::Digits;

@@ -1,4 +1,4 @@
-//! How examples become a batch.
+//! Collates examples into a batch.
 
 use flambeau_core::{Error, ErrorKind, Result, ensure};
 use flambeau_ops::{Tensor, ops};

@@ -1,4 +1,4 @@
-//! Collections of examples that are numbered from 0.
+//! Data sets: collections of examples with indices from 0.
 
 use super::Collate;
 use flambeau_core::{Result, ensure};

@@ -1,4 +1,4 @@
-//! The loader: shuffles, makes batches ahead of time on a thread, and can go on where it stopped.
+//! The data loader: shuffles, makes batches ahead of time on a thread, and can resume where it stopped.
 
 use super::batches::{Batches, Plan};
 use super::{Dataset, RandomSampler, Sampler, SequentialSampler};

@@ -1,4 +1,4 @@
-//! In which order examples come.
+//! Samplers: the order in which examples are loaded.
 
 use flambeau_core::{Generator, Result};
 

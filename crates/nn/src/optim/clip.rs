@@ -1,4 +1,4 @@
-//! Gradients kept from growing too large.
+//! Clips gradients that are too large.
 
 use flambeau_autograd::{Autograd, no_grad};
 use flambeau_core::{Result, ensure};

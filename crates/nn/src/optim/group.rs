@@ -1,4 +1,4 @@
-//! What all optimisers have in common: parameter groups with their options, and the state of each parameter.
+//! What all optimizers have in common: parameter groups with their options, and the state of each parameter.
 
 use crate::StateDict;
 use flambeau_autograd::{Autograd, no_grad};

@@ -1,4 +1,4 @@
-//! Learning rates that change from step to step.
+//! Schedules: learning rates that change from step to step.
 
 use super::Optimizer;
 use flambeau_core::{Result, ensure};

@@ -1,4 +1,4 @@
-//! Everything that training needs to go on where it stopped.
+//! Checkpoints: everything that training needs to resume where it stopped.
 
 use super::checksum::checksum;
 use super::{Metadata, entries, load, write};

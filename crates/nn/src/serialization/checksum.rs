@@ -1,4 +1,4 @@
-//! A number that changes when a checkpoint does: damage that leaves a file well formed is found too.
+//! The checksum of a checkpoint, which detects damage that leaves a file well formed.
 
 use super::Metadata;
 use super::snapshot::{Entries, Entry};

@@ -1,4 +1,4 @@
-//! The header of a safetensors file: where the elements of each tensor lie, as JSON.
+//! The header of a safetensors file: JSON with the dtype, the sizes and the position of each tensor's elements.
 
 use super::snapshot::Entries;
 use super::{Metadata, fault, scalar_type};

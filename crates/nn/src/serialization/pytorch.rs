@@ -1,4 +1,4 @@
-//! What `torch.save` wrote: tensors in plain containers, read without running anything.
+//! Reads files of `torch.save`: tensors in plain containers. Nothing in a file is executed.
 
 mod archive;
 mod build;

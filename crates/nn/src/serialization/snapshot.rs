@@ -1,4 +1,4 @@
-//! Tensors while they are saved: nobody writes to them before the last byte is in the file.
+//! Holds the tensors of a save: their guards exclude writers until the last byte is in the file.
 
 use super::code_of;
 use crate::StateDict;

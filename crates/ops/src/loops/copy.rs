@@ -1,4 +1,4 @@
-//! Copies between any two types and any strides.
+//! Copies between any two dtypes and any strides.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::streaming;

@@ -1,4 +1,4 @@
-//! Copies between strides of elements of any type of a size.
+//! Copies between strided elements; elements of one size share code, whatever their type is.
 #![expect(unsafe_code, reason = "moves elements of operands whose guards the callers hold")]
 
 /// Copies `count` elements of `size` bytes between strides in bytes.

@@ -1,4 +1,4 @@
-//! Whether two tensors hold the same values: one answer, and so no `PartialEq`, which would have to hide errors.
+//! Compares the values of two tensors by methods that return a `Result`. There is no `PartialEq`, which would have to hide errors.
 
 use super::Tensor;
 use super::elements::Elements;

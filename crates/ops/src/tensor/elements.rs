@@ -1,4 +1,4 @@
-//! Values out of a tensor of any rank: `to_vec`, `to_vec2`, `item`.
+//! Copies elements to Rust values: `to_vec`, `to_vec2`, `item`.
 #![expect(unsafe_code, reason = "reads elements behind a guard")]
 
 use super::Tensor;

@@ -1,4 +1,4 @@
-//! Kernels that go through a [`TensorIterator`] from end to end, by what becomes of the result.
+//! Runs a kernel with a [`TensorIterator`]: with a new result, in place, or with `out`.
 
 use super::TensorIterator;
 use crate::Tensor;

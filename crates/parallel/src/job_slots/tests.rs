@@ -1,4 +1,4 @@
-//! Slots are taken and given back by one thread, and by several in every order that loom finds.
+//! Tests of job slots: taken and given back by one thread, and by several in every order that loom finds.
 
 #[cfg(not(loom))]
 mod single_threaded {

@@ -1,4 +1,4 @@
-//! The values themselves, typed as operators take them.
+//! Converts arguments to the types that operators take.
 
 use super::accepts::{is_index, of_python_type, scalar_of};
 use super::bind::Arguments;

@@ -1,5 +1,5 @@
-//! `autograd.Function` written in Python, over the one of Rust: which arguments and outputs are tensors, and what the context
-//! object is given and read for.
+//! `autograd.Function` in Python, based on the one in Rust: which arguments and outputs are tensors, and what the context object
+//! contains.
 
 use super::Object;
 use crate::arguments::type_name;

@@ -1,4 +1,4 @@
-//! Which calls are recorded: guards that Python's context managers hold.
+//! Grad modes: guards that Python's context managers hold.
 
 use flambeau_autograd::anomaly;
 use flambeau_autograd::grad_mode::GradModeGuard;

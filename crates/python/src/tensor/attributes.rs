@@ -1,4 +1,4 @@
-//! What a tensor is, as attributes and methods of the class.
+//! Properties of a tensor, such as its sizes and dtype, as attributes and methods of the class.
 
 use super::PyTensor;
 use crate::call::{IntoPython, call};

@@ -1,4 +1,4 @@
-//! From tensors to Python's numbers and lists, to other types and devices, and to text.
+//! Converts tensors to Python's numbers and lists, to other types and devices, and to text.
 
 use super::{PyTensor, tensor_in, wrap};
 use crate::arguments::{LARGE, is_number};

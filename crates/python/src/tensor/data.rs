@@ -1,4 +1,4 @@
-//! `x.data = y`: other elements for a tensor that keeps its history, its gradient and its hooks.
+//! `x.data = y`: replaces the elements of a tensor, which keeps its history, its gradient and its hooks.
 
 use super::{PyTensor, without_history};
 use crate::errors::raise;

@@ -1,4 +1,4 @@
-//! `+`, `<`, `@` and what else Python writes without a name.
+//! Python's operators on tensors: `+`, `<`, `@` and others.
 
 use super::{PyTensor, tensor_in};
 use crate::arguments::{LARGE, is_number, scalar_of};

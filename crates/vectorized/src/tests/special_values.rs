@@ -1,4 +1,4 @@
-//! Zeros, infinities, NaN, limits of range: every function agrees with C about them.
+//! Zeros, infinities, NaN, and the limits of the range: every function agrees with the C standard about them.
 
 use super::*;
 

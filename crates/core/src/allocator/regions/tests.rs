@@ -1,4 +1,4 @@
-//! Blocks do not overlap, are aligned, and merge again when they are free.
+//! Tests that blocks of regions do not overlap, are aligned, and merge again when they are free.
 
 use super::*;
 

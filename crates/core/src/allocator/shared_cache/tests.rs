@@ -1,4 +1,5 @@
-//! The cache holds what fits, evicts LRU classes first, and leaks nothing: Miri counts the blocks.
+//! Tests that the shared cache stays within its size, evicts the size class whose last use is oldest, and leaks nothing (under
+//! Miri).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Blocks move between threads, outlive them, and are allocated while a thread is exiting.
+//! Tests of blocks that move between threads, outlive them, and are allocated while a thread is exiting.
 
 use super::*;
 use std::sync::mpsc;

@@ -1,4 +1,4 @@
-//! Saving, and going on from what was saved.
+//! Saves checkpoints, and resumes training from them.
 
 use super::{Point, Training, plot};
 use flambeau::core::{bail, ensure};

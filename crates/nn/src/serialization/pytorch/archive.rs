@@ -1,4 +1,4 @@
-//! Zip archives whose entries are stored as they are, with the entries of 64 bits that large ones have.
+//! Reads zip archives whose entries are not compressed, also with the 64-bit records of large archives.
 //!
 //! The layout is that of PKWARE's `APPNOTE.TXT`: entries, a directory of them, and a last record that says where it lies.
 //! Checksums are not looked at: `torch.save` may be told to leave them out, and PyTorch does not look at them either.

@@ -1,4 +1,4 @@
-//! What a program may name, and what that makes: tensors of storages, sizes, types of elements, ordered dicts.
+//! The names that a pickle may use, and the values that they create: tensors, storages, sizes, dtypes, ordered dicts.
 
 use super::archive::Archive;
 use super::fault;

@@ -1,4 +1,4 @@
-//! The part of pickle's stack machine that `torch.save` writes (protocol 2; `pickletools` of Python describes each step).
+//! The part of pickle's stack machine that `torch.save` uses (protocol 2; `pickletools` of Python describes each step).
 //!
 //! Objects lie in a table and know each other by number, so that a list which is filled after it was noted is one list, and
 //! a program can make neither cycles of ownership nor deep recursion. At the end the last object becomes a [`Value`]. The memory of

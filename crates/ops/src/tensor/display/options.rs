@@ -1,4 +1,4 @@
-//! How tensors are printed, until the process says otherwise.
+//! The options by which the process prints tensors.
 
 use parking_lot::RwLock;
 
