@@ -15,7 +15,6 @@ use crate::{Outcome, root};
 mod texts;
 
 const KERNELS: &str = "crates/ops/src/native";
-const MODULES: &str = "crates/ops/src/native.rs";
 const ROWS: &str = "tests/op_db";
 const FAMILIES: &str = "tests/op_db.rs";
 
@@ -24,7 +23,7 @@ pub(crate) struct Options {
     /// The schema, as in PyTorch's file: `deg2rad(Tensor self) -> Tensor`. If it is missing, the command prompts for it.
     schema: Option<String>,
 
-    /// The file of its kernel, in crates/ops/src/native; created if it does not exist.
+    /// The file of its kernel, relative to crates/ops/src/native: `pointwise/unary`. It is created if it does not exist.
     #[arg(long)]
     module: Option<String>,
 
@@ -109,7 +108,7 @@ impl NewOperator<'_> {
             return Err(format!("`{name}` exists"));
         }
         let kernel = kernel_stub(&self.schema, self.stub(), &self.doc)?;
-        let path = format!("{}::{}", self.module, kernel_name(&self.schema));
+        let path = format!("{}::{}", self.module.replace('/', "::"), kernel_name(&self.schema));
         let entry = entry(&self.schema, self.stub(), &path, &self.doc);
         let mut edits = vec![(FUNCTIONS.to_owned(), appended(&functions, &entry))];
         edits.extend(self.kernel_edits(&kernel)?);
@@ -127,9 +126,12 @@ impl NewOperator<'_> {
         if let Ok(text) = read(&self.path(&path)) {
             return Ok(vec![(path, appended(&text, kernel))]);
         }
-        let modules = read(&self.path(MODULES))?;
-        let with = declared(&modules, &format!("pub mod {};", self.module))?;
-        Ok(vec![(path, format!("//! {}\n\n{kernel}", self.doc)), (MODULES.to_owned(), with)])
+        let (parent, module) = match self.module.rsplit_once('/') {
+            Some((folder, module)) => (format!("{KERNELS}/{folder}.rs"), module),
+            None => (format!("{KERNELS}.rs"), self.module.as_str()),
+        };
+        let with = declared(&read(&self.path(&parent))?, &format!("pub mod {module};"))?;
+        Ok(vec![(path, format!("//! {}\n\n{kernel}", self.doc)), (parent, with)])
     }
 
     fn row_edits(&self) -> Result<Vec<(String, String)>, String> {

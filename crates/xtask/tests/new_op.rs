@@ -9,8 +9,8 @@ use std::process::{Command, Output};
 const FILES: &[&str] = &[
     "native_functions.yaml",
     "derivatives.yaml",
-    "crates/ops/src/native.rs",
-    "crates/ops/src/native/unary.rs",
+    "crates/ops/src/native/pointwise.rs",
+    "crates/ops/src/native/pointwise/unary.rs",
     "tests/op_db.rs",
 ];
 
@@ -67,29 +67,35 @@ fn printed(output: &Output) -> String {
 #[test]
 fn a_formula_becomes_an_operator_by_one_command() {
     let tree = Tree::new("formula");
-    let told = ["sine_of_double(Tensor self) -> Tensor", "--module", "unary", "--formula", "(x + x).sin()"];
+    let told = [
+        "sine_of_double(Tensor self) -> Tensor",
+        "--module",
+        "pointwise/unary",
+        "--formula",
+        "(x + x).sin()",
+    ];
     let more = ["--derivative", "self: grad * (self * 2).cos() * 2", "--reference", "(2.0 * x).sin()"];
     let output = tree.new_op(&[&told[..], &more, DOC].concat());
     assert!(output.status.success(), "{}", printed(&output));
     let files = tree.generated();
     let holds = |text: &str| files.iter().any(|file| file.text.contains(text));
     for made in [
-        "pub fn sine_of_double(",
-        "pub fn sine_of_double_(",
-        "pub fn sine_of_double_out(",
+        "sine_of_double(self_: &Tensor) -> Tensor",
+        "sine_of_double_(self_: &Tensor) -> ()",
+        "sine_of_double_out(self_: &Tensor, out: &Tensor) -> ()",
         "SineOfDoubleBackward",
-        "`sine_of_double(Tensor self) -> Tensor`\n\nWhat it computes.\n\n- **Types** not tried yet",
+        "`sine_of_double(Tensor self) -> Tensor`\n\nWhat it computes.\n\n- **Types** not determined yet",
     ] {
         assert!(holds(made), "{made}");
     }
     assert!(
-        tree.text("crates/ops/src/native/unary.rs")
+        tree.text("crates/ops/src/native/pointwise/unary.rs")
             .contains("build_unary_float_op(self_: x) => (x + x).sin();")
     );
     assert!(tree.text("tests/op_db/sine_of_double.rs").contains("|x: f64| (2.0 * x).sin()"));
     assert!(tree.text("tests/op_db.rs").contains("mod sine_of_double;"));
     assert!(
-        ["crates/ops/src/native/unary.rs", "tests/op_db/sine_of_double.rs"]
+        ["crates/ops/src/native/pointwise/unary.rs", "tests/op_db/sine_of_double.rs"]
             .iter()
             .all(|file| tree.is_rust(file))
     );
@@ -100,15 +106,15 @@ fn other_kernels_are_functions_that_refuse() {
     for (case, more) in [("structured", &[][..]), ("composite", &["--composite"])] {
         let tree = Tree::new(case);
         let schema = "halves.left(Tensor self, Tensor? weight, int[2] sizes, Scalar p=2) -> (Tensor, Tensor)";
-        let output = tree.new_op(&[&[schema, "--module", "halves"], more, DOC].concat());
+        let output = tree.new_op(&[&[schema, "--module", "pointwise/halves"], more, DOC].concat());
         assert!(output.status.success(), "{}", printed(&output));
-        assert!(tree.generated().iter().any(|file| file.text.contains("pub fn halves_left(")));
-        let kernel = tree.text("crates/ops/src/native/halves.rs");
+        assert!(tree.generated().iter().any(|file| file.text.contains("HALVES_LEFT:")));
+        let kernel = tree.text("crates/ops/src/native/pointwise/halves.rs");
         assert!(kernel.starts_with("//! What it computes.") && kernel.contains("is not written yet"));
-        assert!(tree.text("crates/ops/src/native.rs").contains("\npub mod halves;\npub mod histogram;"));
+        assert!(tree.text("crates/ops/src/native/pointwise.rs").contains("\npub mod halves;\npub mod pow;"));
         assert!(tree.text("tests/op_db/halves_left.rs").contains("has no reference"));
         assert!(
-            ["crates/ops/src/native/halves.rs", "tests/op_db/halves_left.rs"]
+            ["crates/ops/src/native/pointwise/halves.rs", "tests/op_db/halves_left.rs"]
                 .iter()
                 .all(|file| tree.is_rust(file))
         );
@@ -118,9 +124,12 @@ fn other_kernels_are_functions_that_refuse() {
 #[test]
 fn what_cannot_be_is_refused_and_nothing_written() {
     let cases: [(&[&str], &str); 4] = [
-        (&["neg(Tensor self) -> Tensor", "--module", "unary"], "`neg` exists"),
-        (&["two(Tensr self) -> Tensor", "--module", "unary"], "unknown type"),
-        (&["two(Tensor self, int n) -> Tensor", "--module", "unary", "--formula", "x"], "written by hand"),
+        (&["neg(Tensor self) -> Tensor", "--module", "pointwise/unary"], "`neg` exists"),
+        (&["two(Tensr self) -> Tensor", "--module", "pointwise/unary"], "unknown type"),
+        (
+            &["two(Tensor self, int n) -> Tensor", "--module", "pointwise/unary", "--formula", "x"],
+            "written by hand",
+        ),
         (&["two(Tensor self) -> Tensor"], "expected a file of the kernel"),
     ];
     for (number, (arguments, message)) in cases.into_iter().enumerate() {
