@@ -20,9 +20,9 @@ use crate::{
     SizesAndStrides, Storage, backend, ensure, shape,
 };
 use once_cell::sync::OnceCell;
-use std::mem::ManuallyDrop;
 use parking_lot::Mutex;
 use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 

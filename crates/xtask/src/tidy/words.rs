@@ -18,7 +18,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("stretches", "contiguous runs, chunks"),
     ("bed", "parking bucket"),
     ("beds", "parking buckets"),
-    ("patience", "timeout, spin limit"),
     ("spare", "buffer reuse, free, unused"),
     ("spares", "cached buffers, free lists"),
     ("lent", "borrowed"),
