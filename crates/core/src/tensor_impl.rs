@@ -262,7 +262,10 @@ impl IntrusiveTarget for TensorImpl {}
 struct RareCell<T>(ManuallyDrop<OnceCell<Box<T>>>);
 
 impl<T> RareCell<T> {
-    const EMPTY: Self = RareCell(ManuallyDrop::new(OnceCell::new()));
+    #[inline]
+    const fn new() -> Self {
+        RareCell(ManuallyDrop::new(OnceCell::new()))
+    }
 
     #[inline]
     fn get(&self) -> Option<&T> {
@@ -538,9 +541,9 @@ impl TensorImpl {
                 (&raw mut (*ptr).layout).write(Layout::Strided);
                 (&raw mut (*ptr).device).write(device);
                 (&raw mut (*ptr).wrapped_number).write(wrapped_number);
-                (&raw mut (*ptr).replacements).write(RareCell::EMPTY);
+                (&raw mut (*ptr).replacements).write(RareCell::new());
                 (&raw mut (*ptr).autograd_meta).write(OnceCell::new());
-                (&raw mut (*ptr).attached).write(RareCell::EMPTY);
+                (&raw mut (*ptr).attached).write(RareCell::new());
                 (&raw mut (*ptr).python_object).write(AtomicPtr::new(std::ptr::null_mut()));
                 // A pattern without `..`, so that a field that is not written above is a compile error.
                 let TensorImpl {
