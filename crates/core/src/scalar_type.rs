@@ -1,6 +1,6 @@
 //! The types of elements, how they promote, and the Rust types that they correspond to.
 
-use crate::Scalar;
+use crate::{Error, Result, Scalar, error};
 use half::{bf16, f16};
 use std::fmt;
 
@@ -206,6 +206,18 @@ fn promote_integers(a: ScalarType, b: ScalarType) -> Option<ScalarType> {
     match (a, b) {
         (U8, I8) | (I8, U8) => Some(I16),
         _ => Some(if a.size() > b.size() { a } else { b }),
+    }
+}
+
+/// By its [name](ScalarType::name), `float32`.
+impl std::str::FromStr for ScalarType {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = ScalarType::WORKING.into_iter().find(|dtype| dtype.name() == name);
+        found.ok_or_else(|| {
+            error!(Dtype, got = name, "expected the name of a type such as `float32` but got {got:?}")
+        })
     }
 }
 

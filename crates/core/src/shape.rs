@@ -6,6 +6,24 @@ use smallvec::SmallVec;
 /// Sizes, strides or dimensions, inline for common ranks.
 pub type DimVec = SmallVec<[i64; 6]>;
 
+/// Sizes that are counted as `usize`, as operators take them.
+///
+/// # Errors
+/// `Overflow` past 2^63.
+///
+/// ```
+/// let rows = vec!["a", "b"];
+/// assert_eq!(flambeau_core::shape::sizes([rows.len(), 3])?.as_slice(), &[2, 3]);
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+pub fn sizes(of: impl AsRef<[usize]>) -> Result<DimVec> {
+    let signed = |&size: &usize| {
+        i64::try_from(size)
+            .map_err(|_| crate::error!(Overflow, got = size, "expected a size below 2^63 but got {got}"))
+    };
+    of.as_ref().iter().map(signed).collect()
+}
+
 /// Whether two lists of sizes are equal. They are short: a loop beats the call to `memcmp` that `==` makes.
 #[inline(always)]
 pub fn same(a: &[i64], b: &[i64]) -> bool {
@@ -231,9 +249,10 @@ pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
     if dim < -range || dim >= range {
         bail!(
             Index,
-            "dimension out of range (expected to be in range of [{}, {}], but got {dim})",
-            -range,
-            range - 1
+            argument = "dim",
+            expected = format_args!("[{}, {}]", -range, range - 1),
+            got = dim,
+            "dimension out of range (expected to be in range of {expected}, but got {got})"
         );
     }
     Ok(if dim < 0 { (dim + range) as usize } else { dim as usize })
@@ -259,8 +278,10 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<DimVec> {
         ensure!(
             size_a == size_b || size_a == 1 || size_b == 1,
             Shape,
+            expected = format_args!("{a:?}"),
+            got = format_args!("{b:?}"),
             "the size of tensor a ({size_a}) must match the size of tensor b ({size_b}) at non-singleton dimension {} \
-             (shapes {a:?} and {b:?})",
+             (shapes {expected} and {got})",
             rank - back
         );
         sizes[rank - back] = if size_a == 1 { size_b } else { size_a };
@@ -275,7 +296,12 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<DimVec> {
 pub fn expand_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Result<DimVec> {
     let missing = target.len().checked_sub(sizes.len());
     let Some(missing) = missing else {
-        bail!(Shape, "expected at least {} dimensions to expand {sizes:?} but got {target:?}", sizes.len());
+        bail!(
+            Shape,
+            got = format_args!("{target:?}"),
+            "expected at least {} dimensions to expand {sizes:?} but got {got}",
+            sizes.len()
+        );
     };
     let mut expanded = DimVec::from_elem(0, target.len());
     for (d, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
@@ -283,7 +309,8 @@ pub fn expand_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Result<
         ensure!(
             size == target_size || size == 1,
             Shape,
-            "expected a size of 1 or {target_size} at dimension {} to expand {sizes:?} to {target:?} but got {size}",
+            got = size,
+            "expected a size of 1 or {target_size} at dimension {} to expand {sizes:?} to {target:?} but got {got}",
             missing + d
         );
         expanded[missing + d] = if size == target_size { stride } else { 0 };

@@ -401,6 +401,11 @@ struct Accessor {
 impl Accessor {
     fn acquire(storage: &Storage, access: Access) -> Result<Self> {
         lock(storage, access)?;
+        Self::locked(storage, access)
+    }
+
+    /// Puts a lock that was just taken on the thread's list.
+    fn locked(storage: &Storage, access: Access) -> Result<Self> {
         let entry = (storage.address(), access);
         if ACCESSORS.try_with(|accessors| accessors.borrow_mut().push(entry)).is_err() {
             storage.lock.unlock(access);
@@ -440,6 +445,30 @@ impl ReadGuard {
     /// `Busy` as for [`StorageGuards::acquire`].
     pub fn acquire(storage: &Storage) -> Result<Self> {
         Accessor::acquire(storage, Access::Read).map(ReadGuard)
+    }
+
+    /// Takes the guard if that is possible without waiting.
+    ///
+    /// # Errors
+    /// `Busy` where anybody is writing the elements, `Device` and `NotImplemented` where the host may not read them.
+    ///
+    /// ```
+    /// use flambeau_core::{Device, ErrorKind, storage::Storage, storage_guards::{ReadGuard, WriteGuard}};
+    ///
+    /// let storage = Storage::new(64, Device::CPU)?;
+    /// let writer = WriteGuard::acquire(&storage)?;
+    /// let refused = std::thread::scope(|scope| scope.spawn(|| ReadGuard::try_acquire(&storage).is_err()).join());
+    /// assert!(refused.is_ok_and(|refused| refused));
+    /// drop(writer);
+    /// assert!(ReadGuard::try_acquire(&storage).is_ok());
+    /// # Ok::<(), flambeau_core::Error>(())
+    /// ```
+    pub fn try_acquire(storage: &Storage) -> Result<Self> {
+        if !storage.lock.is_host() {
+            return Err(not_host(storage));
+        }
+        ensure!(storage.lock.try_lock(Access::Read), Busy, "the elements are being written");
+        Accessor::locked(storage, Access::Read).map(ReadGuard)
     }
 
     /// The storage that it guards.

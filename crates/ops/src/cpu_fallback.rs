@@ -81,9 +81,8 @@ fn device_of(call: &Call<'_>) -> Result<Device> {
     match said.or_else(of_tensors) {
         Some(device) => backend::resolve(device),
         None => flambeau_core::bail!(
-            Device,
-            "{}: expected a tensor or a device of {}",
-            call.operator.name(),
+            Device(call.operator.name()),
+            "expected a tensor or a device of {}",
             call.key
         ),
     }
@@ -97,8 +96,8 @@ fn ensure_one_device(name: &str, device: Device, arguments: &[Value]) -> Result<
             let joins = tensor.device().is_cpu() && (tensor.dim() == 0 || are_indices);
             ensure!(
                 tensor.device() == device || joins,
-                Device,
-                "{name}: expected all tensors on {device} but got one on {}",
+                Device(name),
+                "expected all tensors on {device} but got one on {}",
                 tensor.device()
             );
         }

@@ -1,6 +1,15 @@
 //! From a scalar type known at run time to a Rust type: the one macro of type dispatch and its named subsets, which also
 //! decide what an operator supports.
 
+use flambeau_core::{Error, ScalarType, error};
+
+/// The error of `name` for a type outside its set.
+#[doc(hidden)]
+#[cold]
+pub fn not_implemented(name: &dyn std::fmt::Display, dtype: ScalarType) -> Error {
+    error!(NotImplemented, operator = name, got = dtype, "{operator} is not implemented for {got}")
+}
+
 /// Calls `$body` with `$T` bound to the Rust type of `$dtype`; a type outside the set is an error that names the operator.
 ///
 /// The sets say what an operator needs of a type. Stored: `all` (the ten). In a ring: `numbers` (without bool). With an order, which
@@ -53,10 +62,7 @@ macro_rules! dispatch_all_types {
                 type $T = $rust;
                 $body
             })*
-            other => Err(flambeau_core::Error::new(
-                flambeau_core::ErrorKind::NotImplemented,
-                format!("{} is not implemented for {other}", $name),
-            )),
+            other => Err($crate::dispatch_types::not_implemented(&$name, other)),
         }
     };
 }

@@ -18,7 +18,8 @@
 mod append_list;
 pub mod cpu_fallback;
 pub mod dispatch;
-mod dispatch_types;
+#[doc(hidden)]
+pub mod dispatch_types;
 mod host_copies;
 pub mod loops;
 pub mod native;

@@ -182,9 +182,9 @@ pub fn ordered_comparison_kernel<const N: usize>(
 /// `InvalidArgument`, PyTorch's `ZeroDivisionError`, where an element of the second input is 0. Others as [`float_kernel`].
 pub fn division_kernel(iter: &TensorIterator<'_>, formula: impl IntegerFormula<2>) -> Result<()> {
     let by_zero = AtomicBool::new(!iter.writes_new() && has_zero(iter)?);
-    ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument, "{}: ZeroDivisionError", iter.name());
+    ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument(iter.name()), "ZeroDivisionError");
     dispatch_all_types!(integers, iter.common_dtype(), iter.name(), T => run::<T, _, 2>(iter, Divides(formula, &by_zero), T::SCALAR_TYPE))?;
-    ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument, "{}: ZeroDivisionError", iter.name());
+    ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument(iter.name()), "ZeroDivisionError");
     Ok(())
 }
 

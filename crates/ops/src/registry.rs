@@ -71,8 +71,8 @@ pub fn find(name: &str) -> Result<&'static dyn OperatorInfo> {
             let location =
                 |found: &Found| found.1.map_or_else(|| "the library".to_owned(), ToString::to_string);
             bail!(
-                InvalidArgument,
-                "{name}: expected one operator of that name but there is one from {} and one from {}",
+                InvalidArgument(name),
+                "expected one operator of that name but there is one from {} and one from {}",
                 location(first),
                 location(second)
             )
@@ -119,10 +119,10 @@ pub fn define(schema: &str) -> Result<&'static dyn OperatorInfo> {
     let name = schema.split('(').next().unwrap_or_default();
     ensure!(
         !name.is_empty() && name.len() < schema.len() && !name.contains(char::is_whitespace),
-        InvalidArgument,
-        "define: expected a schema such as `mine::cube(Tensor self) -> Tensor` but got {schema:?}"
+        InvalidArgument("define", "schema"),
+        "expected a schema such as `mine::cube(Tensor self) -> Tensor` but got {schema:?}"
     );
-    ensure!(find(name).is_err(), InvalidArgument, "define: there is an operator {name} already");
+    ensure!(find(name).is_err(), InvalidArgument("define", "schema"), "there is an operator {name} already");
     let schema: &str = Box::leak(schema.to_owned().into_boxed_str());
     let operator: &DefinedOperator = Box::leak(Box::new(DefinedOperator {
         name: &schema[..name.len()],
@@ -132,7 +132,7 @@ pub fn define(schema: &str) -> Result<&'static dyn OperatorInfo> {
     }));
     DEFINED.push(operator);
     let is_first = find(operator.name).is_ok_and(|first| std::ptr::addr_eq(first, operator));
-    ensure!(is_first, InvalidArgument, "define: there is an operator {} already", operator.name);
+    ensure!(is_first, InvalidArgument("define", "schema"), "there is an operator {name} already");
     Ok(operator)
 }
 
@@ -162,10 +162,10 @@ impl DefinedOperator {
                 || key.is_layout()
                 || key == DispatchKey::Autograd
                 || (key == DispatchKey::ForwardGrad && has_derivative());
-            ensure!(!is_required, NotImplemented, "{}: there is no kernel for {key}", self.name);
+            ensure!(!is_required, NotImplemented(self.name), "there is no kernel for {key}");
             keys = keys.without(key.into());
         }
-        bail!(InvalidArgument, "{}: expected a tensor to choose a kernel by", self.name)
+        bail!(InvalidArgument(self.name), "expected a tensor to choose a kernel by")
     }
 }
 
@@ -192,7 +192,7 @@ impl OperatorInfo for DefinedOperator {
         let inputs = || arguments.iter().flat_map(Value::tensors).map(profiler_input).collect();
         let _open = observed.then(|| profiler::begin_operator(self.name, key as usize, inputs));
         let Some(operator) = DEFINED.iter().find(|other| std::ptr::eq(**other, self)) else {
-            bail!(Internal, "{}: an operator that was never defined", self.name)
+            bail!(Internal(self.name), "an operator that was never defined")
         };
         kernel.call(&Call { operator: *operator, key, arguments })
     }

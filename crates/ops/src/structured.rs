@@ -99,7 +99,7 @@ impl TensorSpec {
     pub fn allocate(&self, name: &str) -> Result<Tensor> {
         if let Some(strides) = &self.strides {
             let made = Tensor::empty_with_strides(&self.sizes, strides, self.dtype, self.device);
-            return made.map_err(|e| e.context(name));
+            return made.map_err(|e| e.in_operator(name));
         }
         let made = match self.format {
             MemoryFormat::Contiguous | MemoryFormat::Preserve => {
@@ -109,7 +109,7 @@ impl TensorSpec {
                 Tensor::empty_with_strides(&self.sizes, &strides, self.dtype, self.device)
             }),
         };
-        made.map_err(|e| e.context(name))
+        made.map_err(|e| e.in_operator(name))
     }
 
     /// The tensor that an `out=` call writes: `out` itself, or a new tensor to be copied into `out` where sizes or types differ or `out`
@@ -121,10 +121,10 @@ impl TensorSpec {
     pub fn for_out(&self, name: &str, out: &Tensor, inputs: &[&Tensor]) -> Result<Target> {
         ensure!(
             out.device() == self.device,
-            Device,
-            "{name}: expected `out` on {} but got {}",
-            self.device,
-            out.device()
+            Device(name, "out"),
+            expected = self.device,
+            got = out.device(),
+            "expected `out` on {expected} but got {got}"
         );
         match self.of_another_type {
             OfAnotherType::Followed if out.dtype() != self.dtype => {
@@ -132,20 +132,20 @@ impl TensorSpec {
             }
             OfAnotherType::Converted => ensure!(
                 self.dtype.can_cast(out.dtype()),
-                Dtype,
-                "{name}: result type {} can't be cast to the desired output type {}",
-                self.dtype,
-                out.dtype()
+                Dtype(name, "out"),
+                expected = self.dtype,
+                got = out.dtype(),
+                "result type {expected} can't be cast to the desired output type {got}"
             ),
             _ => ensure!(
                 self.dtype == out.dtype(),
-                Dtype,
-                "{name}: Expected out tensor to have dtype {}, but got {} instead",
-                self.dtype,
-                out.dtype()
+                Dtype(name, "out"),
+                expected = self.dtype,
+                got = out.dtype(),
+                "Expected out tensor to have dtype {expected}, but got {got} instead"
             ),
         }
-        ensure_takes(out, &self.sizes, self.device).map_err(|e| e.context(name))?;
+        ensure_takes(out, &self.sizes, self.device).map_err(|e| e.in_operator(name))?;
         if out.sizes() != self.sizes.as_slice() {
             // Resized when the result is computed, so that a call that fails changes nothing.
             return Ok(Target { tensor: self.allocate(name)?, direct: false });
@@ -160,23 +160,23 @@ impl TensorSpec {
     pub fn for_in_place(&self, name: &str, self_: &Tensor, inputs: &[&Tensor]) -> Result<Target> {
         ensure!(
             self_.sizes() == self.sizes.as_slice(),
-            Shape,
-            "{name}: output with shape {:?} doesn't match the result shape {:?}",
-            self_.sizes(),
-            self.sizes
+            Shape(name, "self"),
+            expected = format_args!("{:?}", self.sizes),
+            got = format_args!("{:?}", self_.sizes()),
+            "output with shape {got} doesn't match the result shape {expected}"
         );
         ensure!(
             self.dtype.can_cast(self_.dtype()),
-            Dtype,
-            "{name}: result type {} can't be cast to the desired output type {}",
-            self.dtype,
-            self_.dtype()
+            Dtype(name, "self"),
+            expected = self.dtype,
+            got = self_.dtype(),
+            "result type {expected} can't be cast to the desired output type {got}"
         );
         self.target(name, self_, inputs)
     }
 
     fn target(&self, name: &str, out: &Tensor, inputs: &[&Tensor]) -> Result<Target> {
-        ensure_written_once(out).map_err(|e| e.context(name))?;
+        ensure_written_once(out).map_err(|e| e.in_operator(name))?;
         let direct =
             out.dtype() == self.dtype && !inputs.iter().any(|i| Storage::ptr_eq(i.storage(), out.storage()));
         let tensor = match direct {
@@ -235,9 +235,21 @@ pub fn resize(tensor: &Tensor, sizes: &[i64], format: MemoryFormat) -> Result<()
 /// `Device` where it is elsewhere, `Aliasing` where it may not be written, or overlaps itself, `InvalidArgument` where it would have to
 /// grow and cannot.
 pub(crate) fn ensure_takes(out: &Tensor, sizes: &[i64], device: Device) -> Result<()> {
-    ensure!(out.device() == device, Device, "expected `out` on {device} but got {}", out.device());
+    ensure!(
+        out.device() == device,
+        Device,
+        argument = "out",
+        expected = device,
+        got = out.device(),
+        "expected `out` on {expected} but got {got}"
+    );
     let storage = out.storage();
-    ensure!(!storage.is_read_only(), Aliasing, "expected memory that may be written but it is read-only");
+    ensure!(
+        !storage.is_read_only(),
+        Aliasing,
+        argument = "out",
+        "expected memory that may be written but it is read-only"
+    );
     if out.sizes() == sizes {
         return ensure_written_once(out);
     }
@@ -246,6 +258,7 @@ pub(crate) fn ensure_takes(out: &Tensor, sizes: &[i64], device: Device) -> Resul
     ensure!(
         needed <= storage.nbytes() || storage.is_resizable(),
         InvalidArgument,
+        argument = "out",
         "Trying to resize storage that is not resizable: its memory is foreign, or shared with another library"
     );
     Ok(())
@@ -263,9 +276,10 @@ fn ensure_out(result: &Tensor, out: &Tensor) -> Result<()> {
     ensure!(
         result.dtype() == out.dtype(),
         Dtype,
-        "Expected out tensor to have dtype {}, but got {} instead",
-        result.dtype(),
-        out.dtype()
+        argument = "out",
+        expected = result.dtype(),
+        got = out.dtype(),
+        "Expected out tensor to have dtype {expected}, but got {got} instead"
     );
     ensure_takes(out, result.sizes(), result.device())
 }
@@ -295,9 +309,10 @@ pub fn copy_each_to_out(results: &[Tensor], out: &[Tensor]) -> Result<()> {
     ensure!(
         results.len() == out.len(),
         InvalidArgument,
-        "expected an out= argument of size {}, got size {}",
-        results.len(),
-        out.len()
+        argument = "out",
+        expected = results.len(),
+        got = out.len(),
+        "expected an out= argument of size {expected}, got size {got}"
     );
     copy_all_to_out(&results.iter().zip(out).collect::<Vec<_>>())
 }
@@ -310,9 +325,10 @@ pub fn convert_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
     ensure!(
         result.dtype().can_cast(out.dtype()),
         Dtype,
-        "result type {} can't be cast to the desired output type {}",
-        result.dtype(),
-        out.dtype()
+        argument = "out",
+        expected = result.dtype(),
+        got = out.dtype(),
+        "result type {expected} can't be cast to the desired output type {got}"
     );
     if result.dtype() == out.dtype() {
         return copy_to_out(result, out);
@@ -328,17 +344,17 @@ pub fn convert_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
 pub fn copy_to_self(name: &str, result: &Tensor, self_: &Tensor) -> Result<()> {
     ensure!(
         result.sizes() == self_.sizes(),
-        Shape,
-        "{name}: output with shape {:?} doesn't match the result shape {:?}",
-        self_.sizes(),
-        result.sizes()
+        Shape(name, "self"),
+        expected = format_args!("{:?}", result.sizes()),
+        got = format_args!("{:?}", self_.sizes()),
+        "output with shape {got} doesn't match the result shape {expected}"
     );
     ensure!(
         result.dtype().can_cast(self_.dtype()),
-        Dtype,
-        "{name}: result type {} can't be cast to the desired output type {}",
-        result.dtype(),
-        self_.dtype()
+        Dtype(name, "self"),
+        expected = result.dtype(),
+        got = self_.dtype(),
+        "result type {expected} can't be cast to the desired output type {got}"
     );
     crate::ops::copy_(self_, result, false)
 }
@@ -366,10 +382,10 @@ pub fn ensure_same_device(name: &str, operands: &[&Tensor]) -> Result<()> {
     for other in others {
         ensure!(
             other.device() == first.device() || joins(other),
-            Device,
-            "{name}: expected all tensors to be on the same device, but got at least two devices, {} and {}",
-            first.device(),
-            other.device()
+            Device(name),
+            expected = first.device(),
+            got = other.device(),
+            "expected all tensors to be on the same device, but got at least two devices, {expected} and {got}"
         );
     }
     Ok(())
@@ -393,7 +409,7 @@ pub fn with_guards<R>(
     with_guards_dyn(name, reads, writes, &mut |guarded| result = body.take().map(|body| body(guarded)))?;
     match result {
         Some(result) => result,
-        None => bail!(Internal, "{name}: the body of a guarded call did not run"),
+        None => bail!(Internal(name), "the body of a guarded call did not run"),
     }
 }
 
@@ -408,7 +424,7 @@ pub(crate) fn with_scratch<R>(
     body: impl for<'g> FnOnce(Guarded<'g>) -> Result<R>,
 ) -> Result<R> {
     crate::scratch::catch(|| with_guards(name, reads, writes, body)).map_err(|e| match e.kind() {
-        ErrorKind::OutOfMemory => e.context(name),
+        ErrorKind::OutOfMemory => e.in_operator(name),
         _ => e,
     })
 }
@@ -428,8 +444,8 @@ fn with_guards_dyn(
     for write in writes {
         accesses.push((write.storage(), Access::Write));
     }
-    let guards = StorageGuards::acquire(&accesses).map_err(|e| e.context(name))?;
-    ensure_unchanged(reads).and_then(|()| ensure_unchanged(writes)).map_err(|e| e.context(name))?;
+    let guards = StorageGuards::acquire(&accesses).map_err(|e| e.in_operator(name))?;
+    ensure_unchanged(reads).and_then(|()| ensure_unchanged(writes)).map_err(|e| e.in_operator(name))?;
     body(guards.guarded());
     Ok(())
 }

@@ -90,10 +90,10 @@ impl Tensor {
         let geometry = Geometry::contiguous(sizes)?;
         ensure!(
             geometry.numel() == data.len() as i64,
-            Shape,
-            "from_vec: expected {} elements for sizes {sizes:?} but got {}",
-            geometry.numel(),
-            data.len()
+            Shape("from_vec", "data"),
+            expected = geometry.numel(),
+            got = data.len(),
+            "expected {expected} elements for sizes {sizes:?} but got {got}"
         );
         Ok(Tensor(TensorImpl::new(Storage::from_vec(data), geometry, T::SCALAR_TYPE)?))
     }
@@ -258,16 +258,17 @@ impl Tensor {
         self.0.is_wrapped_number()
     }
 
+    /// What errors say of it: `Tensor([2, 3], float32, cpu)`.
+    pub fn signature(&self) -> impl std::fmt::Display {
+        std::fmt::from_fn(move |f| {
+            write!(f, "Tensor({:?}, {}, {})", self.sizes(), self.dtype(), self.device())
+        })
+    }
+
     /// Whether both are handles of one tensor.
     #[inline]
     pub fn is_same(&self, other: &Tensor) -> bool {
         IntrusivePtr::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl std::fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Tensor({:?}, {}, {})", self.sizes(), self.dtype(), self.device())
     }
 }
 

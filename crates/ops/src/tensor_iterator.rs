@@ -126,7 +126,7 @@ impl<'a> TensorIterator<'a> {
         match (&self.trivial, self.operands.get_mut(index)) {
             (Some(trivial), _) if index == 0 => Ok(trivial.output().clone()),
             (None, Some(operand)) => operand.take_tensor(self.name),
-            _ => bail!(Internal, "{}: there is no output {index}", self.name),
+            _ => bail!(Internal(self.name), "there is no output {index}"),
         }
     }
 
@@ -142,7 +142,7 @@ impl<'a> TensorIterator<'a> {
     /// `OutOfMemory` where it cannot grow.
     pub fn finish_out(&self) -> Result<()> {
         for operand in self.operands.iter().take(self.outputs) {
-            operand.copy_to_out().map_err(|e| e.context(self.name))?;
+            operand.copy_to_out().map_err(|e| e.in_operator(self.name))?;
         }
         Ok(())
     }
@@ -219,7 +219,7 @@ impl<'a> TensorIterator<'a> {
                 accesses.push((operand.storage(self.name)?, access));
             }
         }
-        with_guards(&accesses, body).map_err(|e| e.context(self.name))
+        with_guards(&accesses, body).map_err(|e| e.in_operator(self.name))
     }
 
     /// Calls `body`, under the guards of all operands, with the address of each one's first element.

@@ -180,12 +180,14 @@ impl<H: Hyper> Groups<H> {
                 ensure!(
                     param.is_leaf() && param.requires_grad(),
                     Autograd,
-                    "expected parameters to optimise that are leaves and require a gradient but got {param:?}"
+                    "expected parameters to optimise that are leaves and require a gradient but got {}",
+                    param.signature()
                 );
                 ensure!(
                     !params.iter().any(|other| other.is_same(param)),
                     InvalidArgument,
-                    "expected each parameter to optimise once but got {param:?} twice"
+                    "expected each parameter to optimise once but got {} twice",
+                    param.signature()
                 );
                 params.push(param);
             }

@@ -1,9 +1,7 @@
 //! Calls by value: any operator with its arguments in a list, for front ends, tests and fallbacks that know no signatures.
 
 use crate::Tensor;
-use flambeau_core::{
-    Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType, bail,
-};
+use flambeau_core::{Device, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType, bail, error};
 
 /// One argument or result of an operator. PyTorch's `IValue`.
 #[derive(Clone, Debug)]
@@ -198,7 +196,7 @@ impl<'v> Arguments<'v> {
     /// `InvalidArgument` for another number of values.
     pub fn new(operator: &'static str, values: &'v [Value], count: usize) -> Result<Self> {
         if values.len() != count {
-            bail!(InvalidArgument, "{operator}: expected {count} arguments but got {}", values.len());
+            bail!(InvalidArgument(operator), "expected {count} arguments but got {}", values.len());
         }
         Ok(Arguments { operator, values: values.iter(), taken: 0 })
     }
@@ -215,16 +213,17 @@ impl<'v> Arguments<'v> {
         self.taken += 1;
         match self.values.next() {
             Some(value) => Ok(value),
-            None => bail!(InvalidArgument, "{}: expected an argument number {}", self.operator, self.taken),
+            None => {
+                bail!(InvalidArgument(self.operator), "expected an argument number {}", self.taken)
+            }
         }
     }
 
     #[cold]
     fn mismatch<T>(&self, expected: &str, got: &Value) -> Result<T> {
         bail!(
-            InvalidArgument,
-            "{}: expected {expected} as argument {} but got {got:?}",
-            self.operator,
+            InvalidArgument(self.operator),
+            "expected {expected} as argument {} but got {got:?}",
             self.taken
         )
     }
@@ -237,7 +236,9 @@ impl<'v> Arguments<'v> {
         let bools = self.bools()?;
         match bools.try_into() {
             Ok(array) => Ok(array),
-            Err(_) => bail!(InvalidArgument, "{}: expected {N} bools but got {}", self.operator, bools.len()),
+            Err(_) => {
+                bail!(InvalidArgument(self.operator), "expected {N} bools but got {}", bools.len())
+            }
         }
     }
 
@@ -380,16 +381,14 @@ from_value! {
 
 fn counted<const N: usize>(operator: &str, values: Vec<Value>) -> Result<[Value; N]> {
     values.try_into().map_err(|values: Vec<Value>| {
-        let message = format!("{operator}: expected {N} results of a boxed kernel but got {}", values.len());
-        Error::new(ErrorKind::InvalidArgument, message)
+        error!(InvalidArgument(operator), "expected {N} results of a boxed kernel but got {}", values.len())
     })
 }
 
 fn one<T: FromValue>(operator: &str, value: Value) -> Result<T> {
     T::from_value(value).map_err(|value| {
         let expected = std::any::type_name::<T>();
-        let message = format!("{operator}: expected a {expected} of a boxed kernel but got {value:?}");
-        Error::new(ErrorKind::InvalidArgument, message)
+        error!(InvalidArgument(operator), "expected a {expected} of a boxed kernel but got {value:?}")
     })
 }
 

@@ -87,8 +87,8 @@ fn registered(
     let first = found.next();
     if let (Some(first), Some(second)) = (first, found.next()) {
         bail!(
-            InvalidArgument,
-            "{name}: expected one boxed kernel for {key} but there is one from {} and one from {}",
+            InvalidArgument(name),
+            "expected one boxed kernel for {key} but there is one from {} and one from {}",
             first.location,
             second.location
         );

@@ -151,7 +151,7 @@ impl<F: KernelFn> Operator<F> {
     /// [`CompositeImplicitAutograd`](DispatchKey::CompositeImplicitAutograd).
     pub fn register(&self, key: DispatchKey, function: F) -> Result<()> {
         let exists = self.table.registered(key)?.is_some() || self.table.slot(key)?.is_some();
-        ensure!(!exists, InvalidArgument, "{}: there is a kernel for {key} already", self.table.name);
+        ensure!(!exists, InvalidArgument(self.table.name), "there is a kernel for {key} already");
         self.table.register(key, to_pointer(function))
     }
 
@@ -211,16 +211,15 @@ impl Table {
                 return kernel.call(&Call { operator, key, arguments });
             }
         }
-        bail!(Internal, "{}: there is no boxed kernel for {keys:?}", self.name)
+        bail!(Internal(self.name), "there is no boxed kernel for {keys:?}")
     }
 
     /// The function that packs the arguments of calls for `key` and calls a boxed kernel.
     fn boxing(&self, key: DispatchKey) -> Result<*mut ()> {
         let Some(boxing) = self.registered(DispatchKey::Boxing)? else {
             bail!(
-                NotImplemented,
-                "{}: its boxed kernel for {key} cannot be called, since it was defined without `boxing!`",
-                self.name
+                NotImplemented(self.name),
+                "its boxed kernel for {key} cannot be called, since it was defined without `boxing!`"
             )
         };
         Ok(boxing)
@@ -264,12 +263,12 @@ impl Table {
                 continue;
             }
             if key.is_backend() || key.is_layout() || key == DispatchKey::Autograd {
-                bail!(NotImplemented, "{}: there is no kernel for {key}", self.name);
+                bail!(NotImplemented(self.name), "there is no kernel for {key}");
             }
             self.skipped.fetch_or(DispatchKeySet::of(key).bits(), Ordering::Relaxed);
             keys = keys.without(key.into());
         }
-        bail!(InvalidArgument, "{}: expected a tensor or a device to choose a kernel by", self.name);
+        bail!(InvalidArgument(self.name), "expected a tensor or a device to choose a kernel by");
     }
 
     fn has_derivative(&self) -> Result<bool> {
@@ -282,9 +281,8 @@ impl Table {
         let is_known = apply_thread_keys(DispatchKey::Autograd.into()).has(DispatchKey::Autograd);
         ensure!(
             is_known && !keys.has(DispatchKey::Autograd),
-            NotImplemented,
-            "{}: there is no kernel for ForwardGrad, without which tangents would be lost; it may call `forward::transposed`",
-            self.name
+            NotImplemented(self.name),
+            "there is no kernel for ForwardGrad, without which tangents would be lost; it may call `forward::transposed`"
         );
         Ok(())
     }
@@ -326,11 +324,7 @@ impl Table {
     /// The kernel in the slot of `key`, if one was found by a call or registered at run time.
     fn slot(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
         let Some(slot) = self.slots.get(key as usize) else {
-            bail!(
-                InvalidArgument,
-                "{}: expected a key of its own but got {key}, which names several",
-                self.name
-            )
+            bail!(InvalidArgument(self.name), "expected a key of its own but got {key}, which names several")
         };
         let kernel = slot.load(Ordering::Acquire);
         Ok((!kernel.is_null()).then_some(kernel))

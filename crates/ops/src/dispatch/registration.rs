@@ -66,8 +66,8 @@ pub(super) fn find(
         let slot = &mut found[usize::from(overriding)];
         if let Some((_, first)) = slot {
             bail!(
-                InvalidArgument,
-                "{name}: expected one kernel for {key} but there is one from {first} and one from {location}; \
+                InvalidArgument(name),
+                "expected one kernel for {key} but there is one from {first} and one from {location}; \
                  `Registration::overriding` makes one replace the other"
             );
         }

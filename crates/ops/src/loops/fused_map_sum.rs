@@ -54,6 +54,6 @@ pub(crate) fn fused_map_sum<const N: usize>(
         // SAFETY: `n` terms were written; `out` is guarded and has one element of this type.
         unsafe { guarded.ptr(out).cast::<T>().write(finish.apply(fold_dense(terms.as_ptr().cast::<T>(), n, Prefetch::HARDWARE, Sum))) };
     }))
-    .map_err(|e| e.context(name))?;
+    .map_err(|e| e.in_operator(name))?;
     Ok(true)
 }

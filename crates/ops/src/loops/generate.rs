@@ -30,8 +30,8 @@ pub fn generate<T: Element>(
     }
     ensure!(
         out.is_contiguous() && out.dtype() == T::SCALAR_TYPE,
-        Internal,
-        "{name}: expected a contiguous tensor of {} to fill",
+        Internal(name),
+        "expected a contiguous tensor of {} to fill",
         T::SCALAR_TYPE
     );
     if out.device().is_meta() {

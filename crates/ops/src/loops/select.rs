@@ -24,7 +24,13 @@ pub fn select_kernel(iter: &TensorIterator<'_>) -> Result<()> {
         (_, 2) => run::<i16>(iter),
         (_, 4) => run::<f32>(iter),
         (_, 8) => run::<f64>(iter),
-        (dtype, _) => bail!(NotImplemented, "{} is not implemented for {dtype}", iter.name()),
+        (dtype, _) => bail!(
+            NotImplemented,
+            operator = iter.name(),
+            argument = "self",
+            "{} is not implemented for {dtype}",
+            iter.name()
+        ),
     }
 }
 

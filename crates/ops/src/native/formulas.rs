@@ -32,7 +32,7 @@ pub(super) fn build_predicate_op<'a>(iter: &mut TensorIterator<'a>, self_: &'a T
 pub(super) fn check_out(iter: &TensorIterator<'_>, expected: ScalarType) -> Result<()> {
     if iter.trivial().is_none() {
         let got = iter.operands()[0].dtype();
-        ensure!(expected == got, Dtype, "{}: Found dtype {got} but expected {expected}", iter.name());
+        ensure!(expected == got, Dtype(iter.name()), "Found dtype {got} but expected {expected}");
     }
     Ok(())
 }

@@ -105,8 +105,8 @@ fn check(name: &str, reads: &[&Tensor], writes: &[&Tensor]) -> Result<()> {
     for tensor in reads.iter().chain(writes) {
         ensure!(
             tensor.device().is_cpu(),
-            Device,
-            "{name}: expected all tensors to be on the cpu, but got one on {}",
+            Device(name),
+            "expected all tensors to be on the cpu, but got one on {}",
             tensor.device()
         );
     }
@@ -114,8 +114,8 @@ fn check(name: &str, reads: &[&Tensor], writes: &[&Tensor]) -> Result<()> {
         let shared = |other: &&&Tensor| Storage::ptr_eq(other.storage(), written.storage());
         ensure!(
             !reads.iter().chain(&writes[..at]).any(|other| shared(&other)),
-            Aliasing,
-            "{name}: expected a result with memory of its own"
+            Aliasing(name),
+            "expected a result with memory of its own"
         );
     }
     Ok(())

@@ -24,14 +24,18 @@ impl<T: Element, const N: usize> Grid<T, N> {
     fn new(geometry: &Geometry, data: *mut u8) -> Result<Self> {
         ensure!(
             geometry.dim() == N,
-            Shape,
-            "accessor: expected a tensor of {N} dimensions but got sizes {:?}",
+            Shape("accessor", "self"),
+            "expected a tensor of {N} dimensions but got sizes {:?}",
             geometry.sizes()
         );
         let first = data.cast::<T>().wrapping_add(geometry.storage_offset() as usize);
         let first = if geometry.numel() == 0 { NonNull::dangling().as_ptr() } else { first };
         let Some(first) = NonNull::new(first).filter(|p| p.is_aligned()) else {
-            bail!(InvalidArgument, "accessor: the memory is not aligned for elements of {}", T::SCALAR_TYPE);
+            bail!(
+                InvalidArgument("accessor"),
+                "the memory is not aligned for elements of {}",
+                T::SCALAR_TYPE
+            );
         };
         let sizes = std::array::from_fn(|d| geometry.sizes()[d] as usize);
         Ok(Grid { first, sizes, strides: std::array::from_fn(|d| geometry.strides()[d] as usize) })
@@ -263,14 +267,14 @@ impl Tensor {
     pub fn accessor<T: Element, const N: usize>(&self) -> Result<TensorAccessor<T, N>> {
         self.expect_dtype(T::SCALAR_TYPE)
             .and_then(|()| self.expect_host())
-            .map_err(|e| e.context("accessor"))?;
+            .map_err(|e| e.in_operator("accessor"))?;
         let view = self.strided_view();
-        let guard = ReadGuard::acquire(view.storage()).map_err(|e| e.context("accessor"))?;
+        let guard = ReadGuard::acquire(view.storage()).map_err(|e| e.in_operator("accessor"))?;
         let grid = Grid::<T, N>::new(view.geometry(), guard.data_ptr().cast_mut())?;
         if T::SCALAR_TYPE == ScalarType::Bool {
             // SAFETY: (inside), read as bytes.
             let valid = grid.bytes().all(|at| unsafe { at.read() } < 2);
-            ensure!(valid, InvalidArgument, "accessor: expected bools of 0 or 1 but got other bytes");
+            ensure!(valid, InvalidArgument("accessor"), "expected bools of 0 or 1 but got other bytes");
         }
         Ok(TensorAccessor { grid, _guard: guard })
     }
@@ -294,15 +298,15 @@ impl Tensor {
     /// # Ok::<(), flambeau_ops::Error>(())
     /// ```
     pub fn accessor_mut<T: Element, const N: usize>(&self) -> Result<TensorAccessorMut<T, N>> {
-        let context = |e: flambeau_core::Error| e.context("accessor_mut");
+        let context = |e: flambeau_core::Error| e.in_operator("accessor_mut");
         self.expect_dtype(T::SCALAR_TYPE).and_then(|()| self.expect_host()).map_err(context)?;
         let view = self.strided_view();
         let guard = WriteGuard::acquire(view.storage()).map_err(context)?;
         let grid = Grid::<T, N>::new(view.geometry(), guard.data_ptr()).map_err(context)?;
         ensure!(
             !shape::has_internal_overlap(&grid.sizes.map(|n| n as i64), &grid.strides.map(|n| n as i64)),
-            Aliasing,
-            "accessor_mut: expected every element to have memory of its own but got sizes {:?} with strides {:?}",
+            Aliasing("accessor_mut", "self"),
+            "expected every element to have memory of its own but got sizes {:?} with strides {:?}",
             grid.sizes,
             grid.strides
         );

@@ -48,10 +48,10 @@ impl Tensor {
         same_dtype("allclose", self, other)?;
         ensure!(
             rtol >= 0.0 && atol >= 0.0,
-            InvalidArgument,
-            "allclose: expected tolerances of at least 0 but got rtol={rtol} and atol={atol}"
+            InvalidArgument("allclose", "rtol"),
+            "expected tolerances of at least 0 but got rtol={rtol} and atol={atol}"
         );
-        let sizes = shape::broadcast(self.sizes(), other.sizes()).map_err(|e| e.context("allclose"))?;
+        let sizes = shape::broadcast(self.sizes(), other.sizes()).map_err(|e| e.in_operator("allclose"))?;
         let (a, b) = (self.on_host()?, other.on_host()?);
         dispatch_all_types!(all, self.dtype(), "allclose", T => {
             let (a, b) = (Elements::<T>::broadcast(&a, &sizes)?, Elements::<T>::broadcast(&b, &sizes)?);
@@ -64,8 +64,8 @@ impl Tensor {
 fn same_dtype(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
     ensure!(
         a.dtype() == b.dtype(),
-        Dtype,
-        "{name}: expected `other` of type {} but got {}",
+        Dtype(name, "other"),
+        "expected `other` of type {} but got {}",
         a.dtype(),
         b.dtype()
     );

@@ -1,5 +1,6 @@
 //! Printing, character for character as PyTorch prints.
 
+mod debug;
 mod number;
 mod options;
 mod summary;

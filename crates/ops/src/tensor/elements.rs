@@ -4,7 +4,7 @@
 use super::Tensor;
 use super::offsets::{Extents, Offsets, extents, split_row};
 use flambeau_core::{
-    Device, DimVec, Element, ReadGuard, Result, Scalar, ScalarType, ensure, fallible, shape,
+    Device, DimVec, Element, ReadGuard, Result, Scalar, ScalarType, Storage, ensure, error, fallible, shape,
 };
 
 /// A tensor's elements, readable for as long as this lives.
@@ -22,10 +22,19 @@ pub(crate) struct Elements<T> {
 impl<T: Element> Elements<T> {
     /// Guards the elements of `tensor`, which must be on the host.
     pub(crate) fn new(tensor: &Tensor) -> Result<Self> {
+        Self::guarded_by(tensor, ReadGuard::acquire)
+    }
+
+    /// The same without waiting for a writer.
+    pub(crate) fn try_new(tensor: &Tensor) -> Result<Self> {
+        Self::guarded_by(tensor, ReadGuard::try_acquire)
+    }
+
+    fn guarded_by(tensor: &Tensor, acquire: fn(&Storage) -> Result<ReadGuard>) -> Result<Self> {
         tensor.expect_dtype(T::SCALAR_TYPE)?;
         tensor.expect_host()?;
         let view = tensor.strided_view();
-        let (guard, geometry) = (ReadGuard::acquire(view.storage())?, view.geometry());
+        let (guard, geometry) = (acquire(view.storage())?, view.geometry());
         Ok(Elements {
             first: guard.data_ptr().cast::<T>().wrapping_add(geometry.storage_offset() as usize),
             sizes: extents(geometry.sizes()),
@@ -108,8 +117,10 @@ impl Tensor {
         ensure!(
             self.dtype() == dtype,
             Dtype,
-            "expected a tensor of {dtype} but got one of {}; convert it first",
-            self.dtype()
+            argument = "self",
+            expected = dtype,
+            got = self.dtype(),
+            "expected a tensor of {expected} but got one of {got}; convert it first"
         );
         Ok(())
     }
@@ -118,8 +129,10 @@ impl Tensor {
         ensure!(
             self.device().is_cpu(),
             Device,
-            "expected a tensor on the cpu but got one on {}",
-            self.device()
+            argument = "self",
+            expected = Device::CPU,
+            got = self.device(),
+            "expected a tensor on the {expected} but got one on {got}"
         );
         Ok(())
     }
@@ -129,7 +142,13 @@ impl Tensor {
         if self.device().is_cpu() {
             return Ok(self.clone());
         }
-        ensure!(!self.device().is_meta(), Device, "a tensor on meta has no values");
+        ensure!(
+            !self.device().is_meta(),
+            Device,
+            argument = "self",
+            got = self.device(),
+            "a tensor on {got} has no values"
+        );
         let host = Tensor::empty_contiguous(self.sizes(), self.dtype(), Device::CPU)?;
         crate::ops::copy_(&host, self, false)?;
         Ok(host)
@@ -150,7 +169,7 @@ impl Tensor {
     /// ```
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let host = self.on_host()?;
-        Elements::new(&host).and_then(|elements| elements.to_vec()).map_err(|e| e.context("to_vec"))
+        Elements::new(&host).and_then(|elements| elements.to_vec()).map_err(|e| e.in_operator("to_vec"))
     }
 
     /// The rows of a matrix.
@@ -166,7 +185,11 @@ impl Tensor {
     /// ```
     pub fn to_vec2<T: Element>(&self) -> Result<Vec<Vec<T>>> {
         let &[rows, columns] = self.sizes() else {
-            flambeau_core::bail!(Shape, "to_vec2: expected 2 dimensions but got sizes {:?}", self.sizes());
+            flambeau_core::bail!(
+                Shape("to_vec2", "self"),
+                "expected 2 dimensions but got sizes {:?}",
+                self.sizes()
+            );
         };
         let mut values = self.to_vec::<T>()?.into_iter();
         let row = |_| fallible::collect(values.by_ref().take(columns as usize));
@@ -185,12 +208,15 @@ impl Tensor {
     /// # Ok::<(), flambeau_ops::Error>(())
     /// ```
     pub fn item<T: Element>(&self) -> Result<T> {
-        ensure!(self.numel() == 1, Shape, "item: expected one element but got sizes {:?}", self.sizes());
-        let elements = Elements::new(&self.on_host()?).map_err(|e| e.context("item"))?;
+        ensure!(
+            self.numel() == 1,
+            Shape("item", "self"),
+            "expected one element but got sizes {:?}",
+            self.sizes()
+        );
+        let elements = Elements::new(&self.on_host()?).map_err(|e| e.in_operator("item"))?;
         let first = elements.iter().next();
-        first.ok_or_else(|| {
-            flambeau_core::Error::new(flambeau_core::ErrorKind::Internal, "item: one element was not there")
-        })
+        first.ok_or_else(|| error!(Internal("item"), "one element was not there"))
     }
 
     /// The value of a tensor of one element, whatever its type.

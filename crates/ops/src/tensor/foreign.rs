@@ -39,7 +39,7 @@ impl Tensor {
         device: Device,
         deleter: Box<dyn FnOnce() + Send>,
     ) -> Result<Tensor> {
-        let checked = check(data, sizes, strides, dtype).map_err(|e| e.context("from_blob"));
+        let checked = check(data, sizes, strides, dtype).map_err(|e| e.in_operator("from_blob"));
         let nbytes = checked.as_ref().map_or(0, |(_, nbytes)| *nbytes);
         // SAFETY: (valid), (quiet), (device). Made even where the check failed, so that the deleter is called.
         let storage = unsafe { Storage::from_foreign(data, nbytes, device, deleter) };

@@ -226,7 +226,7 @@ impl Tensor {
     /// # Ok::<(), flambeau_ops::Error>(())
     /// ```
     pub fn assign(&self, indices: impl Indices, value: impl Operand) -> Result<&Tensor> {
-        value.write_into(&self.i(indices)?).map_err(|e| e.context("assign"))?;
+        value.write_into(&self.i(indices)?).map_err(|e| e.in_operator("assign"))?;
         Ok(self)
     }
 }
@@ -242,15 +242,15 @@ fn check(tensor: &Tensor, positions: &[TensorIndex]) -> Result<()> {
     let taken = positions.iter().filter(|p| p.takes_dimension()).count();
     ensure!(
         taken <= tensor.dim(),
-        Index,
-        "index: expected at most {} indices for a tensor of sizes {:?} but got {taken}",
+        Index("index", "indices"),
+        "expected at most {} indices for a tensor of sizes {:?} but got {taken}",
         tensor.dim(),
         tensor.sizes()
     );
     ensure!(
         positions.iter().filter(|p| matches!(p, Ellipsis)).count() < 2,
-        InvalidArgument,
-        "index: expected at most one ellipsis but got {positions:?}"
+        InvalidArgument("index", "indices"),
+        "expected at most one ellipsis but got {positions:?}"
     );
     Ok(())
 }

@@ -90,7 +90,7 @@ impl<'a> TensorIterator<'a> {
     /// result cannot be cast, `Device` where operands are on several, `Aliasing` for an output that overlaps itself.
     pub fn build(&mut self, config: Config) -> Result<()> {
         self.begin();
-        self.build_steps(config).map_err(|e| e.context(self.name))
+        self.build_steps(config).map_err(|e| e.in_operator(self.name))
     }
 
     fn build_steps(&mut self, config: Config) -> Result<()> {
@@ -120,8 +120,9 @@ impl<'a> TensorIterator<'a> {
                 Some(d) => ensure!(
                     d == tensor.device(),
                     Device,
-                    "expected all tensors to be on the same device, but found at least two devices, {d} and {}",
-                    tensor.device()
+                    expected = d,
+                    got = tensor.device(),
+                    "expected all tensors to be on the same device, but found at least two devices, {expected} and {got}"
                 ),
                 None => device = Some(tensor.device()),
             }
@@ -155,7 +156,12 @@ impl<'a> TensorIterator<'a> {
         let mut common = if config.promote_inputs { result_type(inputs())? } else { first };
         let mixed = inputs().map(Tensor::dtype).find(|d| *d != first);
         if let (Some(other), false, false) = (mixed, config.promote_inputs, config.keep_input_dtypes) {
-            bail!(Dtype, "expected all inputs to be of type {first} but got {other}");
+            bail!(
+                Dtype,
+                expected = first,
+                got = other,
+                "expected all inputs to be of type {expected} but got {got}"
+            );
         }
         if config.promote_integers_to_float {
             common = common.to_floating_point(default_dtype());
@@ -168,8 +174,10 @@ impl<'a> TensorIterator<'a> {
                 Some(Output::InPlace(_)) | Some(Output::Out(_)) => ensure!(
                     config.cast_freely || result.can_cast(operand.dtype),
                     Dtype,
-                    "result type {result} can't be cast to the desired output type {}",
-                    operand.dtype
+                    argument = operand.output_argument(),
+                    expected = result,
+                    got = operand.dtype,
+                    "result type {expected} can't be cast to the desired output type {got}"
                 ),
             }
         }
@@ -185,8 +193,10 @@ impl<'a> TensorIterator<'a> {
                 Some(Output::InPlace(_)) => ensure!(
                     sizes == self.sizes.as_slice(),
                     Shape,
-                    "output with shape {sizes:?} doesn't match the broadcast shape {:?}",
-                    self.sizes
+                    argument = "self",
+                    expected = format_args!("{:?}", self.sizes),
+                    got = format_args!("{sizes:?}"),
+                    "output with shape {got} doesn't match the broadcast shape {expected}"
                 ),
                 Some(Output::Out(t)) if sizes != self.sizes.as_slice() => {
                     crate::structured::ensure_takes(t, &self.sizes, t.device())?;
@@ -207,6 +217,7 @@ impl<'a> TensorIterator<'a> {
             ensure!(
                 written.is_contiguous() || !shape::has_internal_overlap(written.sizes(), written.strides()),
                 Aliasing,
+                argument = output.output_argument(),
                 "expected an output of which every element has memory of its own but got sizes {:?} with strides {:?}; \
                  clone it first",
                 written.sizes(),
@@ -361,9 +372,9 @@ impl<'a> TensorIterator<'a> {
         let dtype = self.common_dtype;
         ensure!(
             dtype.is_floating_point(),
-            Dtype,
-            "{}: expected a floating point type but got {dtype}",
-            self.name
+            Dtype(self.name, "self"),
+            got = dtype,
+            "expected a floating point type but got {got}"
         );
         Ok(dtype)
     }

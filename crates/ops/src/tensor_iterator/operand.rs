@@ -81,6 +81,11 @@ impl<'a> Operand<'a> {
         Operand { handle: Handle::Owned(tensor), output: None, strides: DimVec::new(), fresh: false, dtype }
     }
 
+    /// The name of an output's argument, for errors.
+    pub(super) fn output_argument(&self) -> &'static str {
+        if matches!(self.output, Some(Output::InPlace(_))) { "self" } else { "out" }
+    }
+
     /// The tensor, once there is one.
     #[inline]
     pub fn tensor(&self) -> Option<&Tensor> {

@@ -39,7 +39,9 @@ impl DimMask {
             ensure!(
                 mask & (1 << d) == 0,
                 InvalidArgument,
-                "dim {d} appears multiple times in the list of dims {dims:?}"
+                argument = "dim",
+                got = format_args!("{dims:?}"),
+                "dim {d} appears multiple times in the list of dims {got}"
             );
             mask |= 1 << d;
         }

@@ -117,7 +117,7 @@ impl<'a> TensorIterator<'a> {
         let output = match self.output {
             Output::Allocate => Handle::Owned(
                 Tensor::empty_contiguous(first.geometry.sizes(), result, device)
-                    .map_err(|e| e.context(self.name))?,
+                    .map_err(|e| e.in_operator(self.name))?,
             ),
             Output::InPlace(t) | Output::Out(t) => {
                 let written = t.geometry();
@@ -208,9 +208,8 @@ impl<'a> TensorIterator<'a> {
         {
             ensure!(
                 trivial.numel == geometry.numel(),
-                Busy,
-                "{}: expected sizes that stay as they are during the call but another thread has changed them",
-                self.name
+                Busy(self.name),
+                "expected sizes that stay as they are during the call but another thread has changed them"
             );
             trivial.inputs = [condition, yes, no];
             trivial.geometries = [geometry, trivial.geometries[0], trivial.geometries[1]];
@@ -414,7 +413,7 @@ impl<'a> TrivialIter<'a> {
                 }
             }
         };
-        with_guards(accesses, body).map_err(|e| e.context(name))
+        with_guards(accesses, body).map_err(|e| e.in_operator(name))
     }
 
     /// The operands that a general build would have made.

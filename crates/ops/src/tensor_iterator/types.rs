@@ -16,7 +16,9 @@ fn join(a: Option<ScalarType>, b: Option<ScalarType>) -> Result<Option<ScalarTyp
     match (a, b) {
         (Some(a), Some(b)) => match a.promote(b) {
             Some(promoted) => Ok(Some(promoted)),
-            None => bail!(Dtype, "there is no type that holds both {a} and {b}"),
+            None => {
+                bail!(Dtype, expected = a, got = b, "there is no type that holds both {expected} and {got}")
+            }
         },
         (a, b) => Ok(a.or(b)),
     }

@@ -285,3 +285,44 @@ fn history_stands_behind_the_values() {
         format!("tensor([[{row}],\n        [{row}]], grad_fn=<AddBackward0>)")
     );
 }
+
+#[test]
+fn debug_shows_few_values_with_sizes_type_and_device() {
+    let table = [
+        (Tensor::from(1.5f32), "Tensor([], float32, cpu, 1.5000)"),
+        (Tensor::from([[1i64, -20], [3, 4]]), "Tensor([2, 2], int64, cpu, [[1, -20], [3, 4]])"),
+        (Tensor::from([[true], [false]]), "Tensor([2, 1], bool, cpu, [[True], [False]])"),
+        (Tensor::from([[0u8; 0]; 3]), "Tensor([3, 0], uint8, cpu, [])"),
+        (
+            ops::reshape(&Tensor::from([0i32; 100]), &[10, 10]).unwrap(),
+            "Tensor([10, 10], int32, cpu, [[0, 0, ..., 0, 0], [0, 0, ..., 0, 0], ..., [0, 0, ..., 0, 0], [0, 0, ..., 0, 0]])",
+        ),
+        (ops::expand(&Tensor::from(1u8), &[7; 20], false).unwrap(), {
+            "Tensor([7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7], uint8, cpu, [...])"
+        }),
+    ];
+    for (tensor, text) in table {
+        assert_eq!(format!("{tensor:?}"), text);
+    }
+    assert_eq!(
+        format!("{:#?}", Tensor::from([[1i64, -20], [3, 4]])),
+        "Tensor([2, 2], int64, cpu,\n    [[  1, -20],\n     [  3,   4]])"
+    );
+}
+
+#[test]
+fn debug_says_why_there_are_no_values_and_waits_for_nobody() {
+    let tensor = Tensor::from([1i64, 2]);
+    let text = || format!("{tensor:?}");
+    let written = "Tensor([2], int64, cpu, <the elements are being written>)";
+    let accessor = tensor.accessor_mut::<i64, 1>().unwrap();
+    assert_eq!(text(), written);
+    assert_eq!(std::thread::scope(|scope| scope.spawn(text).join()).unwrap(), written);
+    drop(accessor);
+    assert_eq!(text(), "Tensor([2], int64, cpu, [1, 2])");
+    let meta = Tensor::new([1.0f32, 2.0], Device::META).unwrap();
+    assert_eq!(
+        format!("{meta:?}"),
+        "Tensor([2], float32, meta, <expected a tensor on the cpu but got one on meta>)"
+    );
+}

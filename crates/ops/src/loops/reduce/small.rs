@@ -54,7 +54,7 @@ pub(super) fn fold_small(
             }
         }
     })
-    .map_err(|e| e.context("reduction"))?;
+    .map_err(|e| e.in_operator("reduction"))?;
     Ok(true)
 }
 

@@ -57,27 +57,27 @@ pub fn arange_step(
 /// The number of elements of [`arange_step`]; for integers computed in integers, since f64 is not exact above 2^53.
 fn arange_size(start: Scalar, end: Scalar, step: Scalar, dtype: ScalarType) -> Result<i64> {
     let (from, to) = (start.to_f64(), end.to_f64());
-    ensure!(step.to_f64() != 0.0, InvalidArgument, "arange: step must be nonzero");
+    ensure!(step.to_f64() != 0.0, InvalidArgument("arange", "step"), "step must be nonzero");
     ensure!(
         from.is_finite() && to.is_finite(),
-        InvalidArgument,
-        "arange: unsupported range: {start} -> {end}"
+        InvalidArgument("arange", "end"),
+        "unsupported range: {start} -> {end}"
     );
     let upwards = step.to_f64() > 0.0;
     ensure!(
         if upwards { from <= to } else { from >= to },
-        InvalidArgument,
-        "arange: upper bound and lower bound inconsistent with step sign"
+        InvalidArgument("arange", "step"),
+        "upper bound and lower bound inconsistent with step sign"
     );
     if dtype == ScalarType::I64 && ![start, end, step].iter().any(|s| s.is_floating_point()) {
         let (from, to, step) =
             (i128::from(start.to_i64()), i128::from(end.to_i64()), i128::from(step.to_i64()));
         let size = (to - from + step - step.signum()) / step;
-        ensure!(size <= i128::from(i64::MAX), Overflow, "arange: invalid size, possible overflow?");
+        ensure!(size <= i128::from(i64::MAX), Overflow("arange"), "invalid size, possible overflow?");
         return Ok(size as i64);
     }
     let size = ((to - from) / step.to_f64()).ceil();
-    ensure!(size >= 0.0 && size < i64::MAX as f64, Overflow, "arange: invalid size, possible overflow?");
+    ensure!(size >= 0.0 && size < i64::MAX as f64, Overflow("arange"), "invalid size, possible overflow?");
     Ok(size as i64)
 }
 
@@ -92,11 +92,11 @@ pub fn linspace(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    ensure!(steps >= 0, InvalidArgument, "linspace: number of steps must be non-negative");
+    ensure!(steps >= 0, InvalidArgument("linspace", "steps"), "number of steps must be non-negative");
     let dtype = dtype.unwrap_or_else(default_dtype);
     let out = ops::empty_memory_format(&[steps], Some(dtype), layout, device, pin_memory, None)?;
     dispatch_all_types!(numbers, dtype, "linspace", T => {
-        start.check_range(dtype).and(end.check_range(dtype)).map_err(|e| e.context("linspace"))?;
+        start.check_range(dtype).and(end.check_range(dtype)).map_err(|e| e.in_operator("linspace"))?;
         let (from, to) = (T::from_scalar(start).to_scalar(), T::from_scalar(end).to_scalar());
         let point = spaced(from.to_f64(), to.to_f64(), steps as usize);
         loops::generate_by_index::<T>("linspace", &out, |i| match i {
@@ -118,8 +118,8 @@ fn spaced(from: f64, to: f64, steps: usize) -> impl Fn(usize) -> f64 + Sync {
 fn end_of(name: &str, tensor: &Tensor) -> Result<Scalar> {
     ensure!(
         tensor.dim() == 0,
-        Shape,
-        "linspace: only supports 0-dimensional start and end tensors, but got `{name}` with {} dimension(s).",
+        Shape("linspace", name),
+        "only supports 0-dimensional start and end tensors, but got `{name}` with {} dimension(s).",
         tensor.dim()
     );
     tensor.item_scalar()

@@ -24,8 +24,8 @@ pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
 fn ensure_broadcasts(self_: &Tensor, src: &Tensor) -> Result<()> {
     ensure!(
         shape::expand_strides(src.sizes(), src.strides(), self_.sizes()).is_ok(),
-        Shape,
-        "copy_: expected `src` to broadcast to {:?} but got {:?}",
+        Shape("copy_", "src"),
+        "expected `src` to broadcast to {:?} but got {:?}",
         self_.sizes(),
         src.sizes()
     );
@@ -51,7 +51,7 @@ pub fn copy_between_devices(self_: &Tensor, src: &Tensor, non_blocking: bool) ->
         let start = |t: &Tensor| t.storage_offset() as usize * t.dtype().size();
         let nbytes = src.numel() as usize * src.dtype().size();
         return Storage::copy_range((src.storage(), start(src)), (self_.storage(), start(self_)), nbytes)
-            .map_err(|error| error.context("copy_"));
+            .map_err(|error| error.in_operator("copy_"));
     }
     let mut copies = HostCopies::default();
     let (to, from) = (copies.on_host(self_)?, copies.on_host(src)?);
@@ -85,8 +85,8 @@ pub fn to_copy(
 ) -> Result<Tensor> {
     ensure!(
         layout.unwrap_or(self_.layout()) == self_.layout(),
-        NotImplemented,
-        "_to_copy: conversion between layouts is not implemented"
+        NotImplemented("_to_copy", "layout"),
+        "conversion between layouts is not implemented"
     );
     let (dtype, device) = (dtype.unwrap_or(self_.dtype()), device.unwrap_or(self_.device()));
     let copy = match memory_format.unwrap_or(MemoryFormat::Preserve) {
@@ -111,7 +111,7 @@ pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
             V::scalar(self.0)
         }
     }
-    value.check_range(self_.dtype()).map_err(|e| e.context("fill_"))?;
+    value.check_range(self_.dtype()).map_err(|e| e.in_operator("fill_"))?;
     let mut iter = TensorIterator::in_place("fill_", self_);
     iter.build_nullary_op()?;
     if iter.is_meta() { Ok(()) } else { loops::any_kernel(&iter, Constant(value)) }
@@ -140,8 +140,8 @@ pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
 pub fn fill_tensor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
     ensure!(
         value.dim() == 0,
-        InvalidArgument,
-        "fill: fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+        InvalidArgument("fill", "value"),
+        "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
         value.dim()
     );
     copy(self_, value, false)

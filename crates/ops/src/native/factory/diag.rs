@@ -8,7 +8,9 @@ pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     match self_.dim() {
         1 => ops::diag_embed(self_, diagonal, -2, -1),
         2 => ops::clone(&ops::diagonal(self_, diagonal, 0, 1)?, Some(MemoryFormat::Contiguous)),
-        other => bail!(Shape, "diag: Supports 1D or 2D tensors. Got {other}D"),
+        other => {
+            bail!(Shape("diag", "self"), "Supports 1D or 2D tensors. Got {other}D")
+        }
     }
 }
 

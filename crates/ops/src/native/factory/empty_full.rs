@@ -12,11 +12,15 @@ use flambeau_core::{
 pub(crate) fn check_options(name: &str, layout: Option<Layout>, pin_memory: Option<bool>) -> Result<()> {
     ensure!(
         layout.unwrap_or_default() == Layout::Strided,
-        NotImplemented,
-        "{name}: expected a strided layout but got {}",
+        NotImplemented(name, "layout"),
+        "expected a strided layout but got {}",
         layout.unwrap_or_default()
     );
-    ensure!(pin_memory != Some(true), NotImplemented, "{name}: pinned memory needs a CUDA device");
+    ensure!(
+        pin_memory != Some(true),
+        NotImplemented(name, "pin_memory"),
+        "pinned memory needs a CUDA device"
+    );
     Ok(())
 }
 
@@ -33,7 +37,7 @@ pub fn empty(
     let (dtype, device) = (dtype.unwrap_or_else(default_dtype), device.unwrap_or(Device::CPU));
     match memory_format {
         None | Some(MemoryFormat::Contiguous) => {
-            Tensor::empty_contiguous(size, dtype, device).map_err(|e| e.context("empty"))
+            Tensor::empty_contiguous(size, dtype, device).map_err(|e| e.in_operator("empty"))
         }
         Some(format) => TensorSpec::new(size, dtype, device).with_format(format).allocate("empty"),
     }
@@ -93,11 +97,11 @@ pub fn empty_strided(
     check_options("empty_strided", layout, pin_memory)?;
     ensure!(
         size.len() == stride.len(),
-        Shape,
-        "empty_strided: expected as many strides as sizes but got sizes {size:?} and strides {stride:?}"
+        Shape("empty_strided", "stride"),
+        "expected as many strides as sizes but got sizes {size:?} and strides {stride:?}"
     );
     let (dtype, device) = (dtype.unwrap_or_else(default_dtype), device.unwrap_or(Device::CPU));
-    Tensor::empty_with_strides(size, stride, dtype, device).map_err(|e| e.context("empty_strided"))
+    Tensor::empty_with_strides(size, stride, dtype, device).map_err(|e| e.in_operator("empty_strided"))
 }
 
 /// A tensor without dimensions that holds a number, by default of the default floating point type.
@@ -132,7 +136,7 @@ pub fn eye_m(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     for (name, size) in [("n", n), ("m", m)] {
-        ensure!(size >= 0, InvalidArgument, "eye: {name} must be greater or equal to 0, got {size}");
+        ensure!(size >= 0, InvalidArgument("eye", name), "{name} must be greater or equal to 0, got {size}");
     }
     let made = ops::zeros(&[n, m], dtype, layout, device, pin_memory)?;
     let diagonal = view::as_strided(&made, &[n.min(m)], &[m.saturating_add(1)], Some(0))?;
@@ -155,7 +159,7 @@ pub fn empty_like(
         None | Some(MemoryFormat::Preserve) => {
             let strides = dense_strides(self_)?;
             Tensor::empty_with_strides(self_.sizes(), &strides, dtype, device)
-                .map_err(|e| e.context("empty_like"))
+                .map_err(|e| e.in_operator("empty_like"))
         }
         Some(format) => {
             TensorSpec::new(self_.sizes(), dtype, device).with_format(format).allocate("empty_like")
@@ -300,8 +304,8 @@ pub fn empty_permuted(
     const NAME: &str = "empty_permuted";
     ensure!(
         size.len() == physical_layout.len(),
-        InvalidArgument,
-        "{NAME}: Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {} is not \
+        InvalidArgument(NAME, "physical_layout"),
+        "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {} is not \
          equal to len(physical_layout) = {}",
         size.len(),
         physical_layout.len()

@@ -6,25 +6,25 @@ use flambeau_core::{DimVec, Result, bail, ensure};
 /// Each vector expanded to a grid: it varies along a dimension of its own, and is repeated along those of the others.
 pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let Some(first) = tensors.first() else {
-        bail!(InvalidArgument, "meshgrid: expects a non-empty TensorList");
+        bail!(InvalidArgument("meshgrid", "tensors"), "expects a non-empty TensorList");
     };
     let mut sizes = DimVec::new();
     for tensor in tensors {
         ensure!(
             tensor.dim() <= 1,
-            Shape,
-            "meshgrid: Expected 0D or 1D tensor in the tensor list but got: {:?}",
+            Shape("meshgrid", "tensors"),
+            "Expected 0D or 1D tensor in the tensor list but got: {:?}",
             tensor.sizes()
         );
         ensure!(
             tensor.dtype() == first.dtype(),
-            Dtype,
-            "meshgrid: expects all tensors to have the same dtype"
+            Dtype("meshgrid", "tensors"),
+            "expects all tensors to have the same dtype"
         );
         ensure!(
             tensor.device() == first.device(),
-            Device,
-            "meshgrid: expects all tensors to have the same device"
+            Device("meshgrid", "tensors"),
+            "expects all tensors to have the same device"
         );
         sizes.push(tensor.numel());
     }
@@ -48,8 +48,8 @@ pub fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tenso
         }
         "xy" | "ij" => ops::meshgrid(tensors),
         other => bail!(
-            InvalidArgument,
-            "meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {other}"
+            InvalidArgument("meshgrid", "indexing"),
+            "indexing must be one of \"xy\" or \"ij\", but received: {other}"
         ),
     }
 }

@@ -7,8 +7,8 @@ use flambeau_core::{Device, Layout, MemoryFormat, Result, ScalarType, ensure};
 pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
     ensure!(
         memory_format != MemoryFormat::Preserve,
-        InvalidArgument,
-        "contiguous: preserve memory format is unsupported by the contiguous operator"
+        InvalidArgument("contiguous", "memory_format"),
+        "preserve memory format is unsupported by the contiguous operator"
     );
     if self_.is_contiguous_as(memory_format) {
         return Ok(self_.clone());

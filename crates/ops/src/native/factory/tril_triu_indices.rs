@@ -11,11 +11,11 @@ fn triangle_indices(
     columns: impl Fn(i64) -> std::ops::Range<i64>,
     options: (Option<ScalarType>, Option<Layout>, Option<Device>),
 ) -> Result<Tensor> {
-    ensure!(row >= 0, InvalidArgument, "{name}: row must be non-negative, got {row}");
-    ensure!(col >= 0, InvalidArgument, "{name}: col must be non-negative, got {col}");
+    ensure!(row >= 0, InvalidArgument(name, "row"), "row must be non-negative, got {row}");
+    ensure!(col >= 0, InvalidArgument(name, "col"), "col must be non-negative, got {col}");
     let (dtype, layout, device) = options;
     // The loop visits every row: so many that the result would not fit in memory are refused before.
-    ensure!(row <= 1 << 32, OutOfMemory, "{name}: a matrix of {row} rows has too many elements");
+    ensure!(row <= 1 << 32, OutOfMemory(name), "a matrix of {row} rows has too many elements");
     let mut count = 0i64;
     for r in 0..if col == 0 { 0 } else { row } {
         count = count.saturating_add(columns(r).end - columns(r).start);
@@ -24,7 +24,7 @@ fn triangle_indices(
     if !made.device().is_meta() && count > 0 {
         let mut indices = Vec::new();
         let room = indices.try_reserve_exact(2 * count as usize);
-        ensure!(room.is_ok(), OutOfMemory, "{name}: {count} indices");
+        ensure!(room.is_ok(), OutOfMemory(name), "{count} indices");
         indices.extend((0..row).flat_map(|r| columns(r).map(move |_| r)));
         indices.extend((0..row).flat_map(&columns));
         ops::copy_(&made, &Tensor::from_vec(indices, &[2, count])?, false)?;

@@ -22,7 +22,7 @@ pub(crate) fn long_index(name: &str, index: &Tensor) -> Result<Tensor> {
     match index.dtype() {
         ScalarType::I64 => Ok(index.clone()),
         ScalarType::I32 => copy::to_copy(index, Some(ScalarType::I64), None, None, None, false, None),
-        other => bail!(Dtype, "{name}: Expected dtype int32/int64 for index but got {other}"),
+        other => bail!(Dtype(name, "index"), "Expected dtype int32/int64 for index but got {other}"),
     }
 }
 
@@ -104,8 +104,8 @@ impl DimIndex<'_> {
 pub(crate) fn ensure_written_once(name: &str, self_: &Tensor) -> Result<()> {
     ensure!(
         !shape::has_internal_overlap(self_.sizes(), self_.strides()),
-        Aliasing,
-        "{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+        Aliasing(name, "self"),
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
          Please clone() the tensor before performing the operation."
     );
     Ok(())

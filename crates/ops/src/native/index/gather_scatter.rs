@@ -15,24 +15,24 @@ fn check_fits(name: &str, index: &Tensor, which: &str, tensor: &Tensor, except: 
     let ((index_sizes, _), (sizes, _)) = (at_least_1d(index), at_least_1d(tensor));
     ensure!(
         index_sizes.len() == sizes.len(),
-        Shape,
-        "{name}: Index tensor must have the same number of dimensions as {which} tensor"
+        Shape(name, "index"),
+        "Index tensor must have the same number of dimensions as {which} tensor"
     );
     ensure!(
         (0..sizes.len()).all(|d| Some(d) == except || index_sizes[d] <= sizes[d]),
-        Shape,
-        "{name}: Expected index {index_sizes:?} to be no larger than {which} {sizes:?} apart from dimension {except:?}"
+        Shape(name, "index"),
+        "Expected index {index_sizes:?} to be no larger than {which} {sizes:?} apart from dimension {except:?}"
     );
     Ok(())
 }
 
 /// Shape and type of [`gather`].
 pub fn gather_meta(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<TensorSpec> {
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("gather"))?;
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("gather"))?;
     ensure!(
         matches!(index.dtype(), ScalarType::I64 | ScalarType::I32) || index.numel() == 0,
-        Dtype,
-        "gather: Expected dtype int32/int64 for index but got {}",
+        Dtype("gather", "index"),
+        "Expected dtype int32/int64 for index but got {}",
         index.dtype()
     );
     if index.numel() > 0 {
@@ -101,12 +101,12 @@ impl<'a> Source<'a> {
 /// Combines the elements of `self_` at `index` with the source.
 fn scatter(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: Source<'_>) -> Result<()> {
     let Source { src, one_value, how, fresh } = source;
-    let dim = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    let dim = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(name))?;
     ensure_written_once(name, self_)?;
     ensure!(
         src.dtype() == self_.dtype(),
-        Dtype,
-        "{name}: Expected self.dtype to be equal to src.dtype, but got {} and {}",
+        Dtype(name, "src"),
+        "Expected self.dtype to be equal to src.dtype, but got {} and {}",
         self_.dtype(),
         src.dtype()
     );
@@ -142,7 +142,7 @@ fn scatter(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: Source<
 /// A tensor without dimensions that holds `value`, of the type and on the device of `self_`.
 pub(crate) fn value_like(name: &str, self_: &Tensor, value: Scalar) -> Result<Tensor> {
     let made = TensorSpec::like(self_, &[]).allocate(name)?;
-    copy::fill_(&made, value).map_err(|e| e.context(name))?;
+    copy::fill_(&made, value).map_err(|e| e.in_operator(name))?;
     Ok(made)
 }
 
@@ -151,7 +151,10 @@ fn reduction(name: &str, reduce: &str) -> Result<Combine> {
         "add" => Ok(Combine::Add),
         "multiply" => Ok(Combine::Multiply),
         other => {
-            bail!(InvalidArgument, "{name}: reduce argument must be either add or multiply. got {other}")
+            bail!(
+                InvalidArgument(name, "reduce"),
+                "reduce argument must be either add or multiply. got {other}"
+            )
         }
     }
 }
@@ -262,8 +265,8 @@ pub fn scatter_reduce_two(
         "amax" => (Combine::Maximum, f64::NEG_INFINITY),
         "amin" => (Combine::Minimum, f64::INFINITY),
         other => bail!(
-            InvalidArgument,
-            "{NAME}: reduce argument must be either sum, prod, mean, amax or amin, got {other}."
+            InvalidArgument(NAME, "reduce"),
+            "reduce argument must be either sum, prod, mean, amax or amin, got {other}."
         ),
     };
     let made = copied(self_)?;
@@ -323,13 +326,13 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
     };
     ensure!(
         self_.dim() == indices.dim(),
-        Shape,
-        "{NAME}: input and indices should have the same number of dimensions, but got {} dimensions for input, and {} \
+        Shape(NAME, "indices"),
+        "input and indices should have the same number of dimensions, but got {} dimensions for input, and {} \
          dimensions for indices",
         self_.dim(),
         indices.dim()
     );
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(NAME))?;
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(NAME))?;
     if self_.dim() == 0 {
         return ops::gather(self_, 0, indices, false);
     }
@@ -337,7 +340,7 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
     own[d] = 1;
     let mut other = DimVec::from_slice(indices.sizes());
     other[d] = 1;
-    let mut sizes = shape::broadcast(&own, &other).map_err(|e| e.context(NAME))?;
+    let mut sizes = shape::broadcast(&own, &other).map_err(|e| e.in_operator(NAME))?;
     sizes[d] = self_.sizes()[d];
     let source = ops::expand(self_, &sizes, false)?;
     sizes[d] = indices.sizes()[d];
@@ -353,7 +356,11 @@ pub fn gather_backward(
     index: &Tensor,
     sparse_grad: bool,
 ) -> Result<Tensor> {
-    ensure!(!sparse_grad, NotImplemented, "gather_backward: sparse gradients are not implemented");
+    ensure!(
+        !sparse_grad,
+        NotImplemented("gather_backward", "sparse_grad"),
+        "sparse gradients are not implemented"
+    );
     let zeros = zeros_for(grad, self_.sizes())?;
     ops::scatter_add(&zeros, dim, index, grad)
 }

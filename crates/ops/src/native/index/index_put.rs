@@ -7,7 +7,7 @@ use crate::native::index::index_select::wrapped;
 use crate::native::index::nonzero;
 use crate::native::shape::view;
 use crate::structured::TensorSpec;
-use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, fallible, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, error, fallible, shape};
 
 /// The sizes of an indexing result, and the offsets of its elements in the indexed tensor.
 struct Plan {
@@ -33,8 +33,8 @@ fn expand_masks(name: &str, self_: &Tensor, indices: &[Option<Tensor>]) -> Resul
         };
         ensure!(
             index.device() == self_.device() || index.device().is_cpu(),
-            Device,
-            "{name}: indices should be either on cpu or on the same device as the indexed tensor ({}) but one is on {}",
+            Device(name, "indices"),
+            "indices should be either on cpu or on the same device as the indexed tensor ({}) but one is on {}",
             self_.device(),
             index.device()
         );
@@ -52,15 +52,15 @@ fn expand_masks(name: &str, self_: &Tensor, indices: &[Option<Tensor>]) -> Resul
                 }
             }
             other => bail!(
-                Index,
-                "{name}: tensors used as indices must be long, int, byte or bool tensors but got {other}"
+                Index(name, "indices"),
+                "tensors used as indices must be long, int, byte or bool tensors but got {other}"
             ),
         }
     }
     ensure!(
         expanded.len() <= self_.dim(),
-        Index,
-        "{name}: too many indices for tensor of dimension {} (got {})",
+        Index(name, "indices"),
+        "too many indices for tensor of dimension {} (got {})",
         self_.dim(),
         expanded.len()
     );
@@ -73,8 +73,8 @@ fn check_mask(name: &str, self_: &Tensor, mask: &Tensor, first: usize) -> Result
         let expected = self_.sizes().get(first + d).copied();
         ensure!(
             expected == Some(size),
-            Index,
-            "{name}: The shape of the mask {:?} at index {d} does not match the shape of the indexed tensor {:?} at index {}",
+            Index(name, "indices"),
+            "The shape of the mask {:?} at index {d} does not match the shape of the indexed tensor {:?} at index {}",
             mask.sizes(),
             self_.sizes(),
             first + d
@@ -92,10 +92,10 @@ impl Plan {
         for (_, index) in &indexed {
             common = shape::broadcast(&common, index.sizes()).map_err(|_| {
                 let shapes: Vec<&[i64]> = indexed.iter().map(|(_, i)| i.sizes()).collect();
-                let message = format!(
-                    "{name}: shape mismatch: indexing tensors could not be broadcast together with shapes {shapes:?}"
-                );
-                flambeau_core::Error::new(flambeau_core::ErrorKind::Index, message)
+                error!(
+                    Index(name, "indices"),
+                    "shape mismatch: indexing tensors could not be broadcast together with shapes {shapes:?}"
+                )
             })?;
         }
         // As in NumPy: if the indexed dimensions are adjacent, those of the indices replace them, otherwise they come first.
@@ -141,13 +141,13 @@ fn offsets(
     if self_.device().is_meta() || indexed.iter().any(|(_, index)| index.device().is_meta()) {
         return Ok(None);
     }
-    let mut sums = fallible::filled(0i64, shape::numel(common)? as usize).map_err(|e| e.context(name))?;
+    let mut sums = fallible::filled(0i64, shape::numel(common)? as usize).map_err(|e| e.in_operator(name))?;
     for &(d, index) in indexed {
         let (size, stride) = (self_.sizes()[d], self_.strides()[d]);
         ensure!(
             size > 0 || sums.is_empty(),
-            Index,
-            "{name}: index is out of bounds for dimension {d} with size 0"
+            Index(name, "indices"),
+            "index is out of bounds for dimension {d} with size 0"
         );
         let checked = wrapped(name, index, d, size)?;
         let values = view::expand(&checked, common, false)?.to_vec::<i64>()?;
@@ -176,8 +176,8 @@ pub fn index_put_(
     const NAME: &str = "index_put_";
     ensure!(
         self_.dtype() == values.dtype(),
-        Dtype,
-        "{NAME}: Index put requires the source and destination dtypes match, got {} for the destination and {} for the \
+        Dtype(NAME, "values"),
+        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the \
          source.",
         self_.dtype(),
         values.dtype()
@@ -189,8 +189,8 @@ pub fn index_put_(
         let values = upcast_if(values, upcast)?;
         let Ok(value_strides) = shape::expand_strides(values.sizes(), values.strides(), &plan.sizes) else {
             bail!(
-                Shape,
-                "{NAME}: shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {:?}",
+                Shape(NAME, "values"),
+                "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {:?}",
                 values.sizes(),
                 plan.sizes
             );
@@ -221,11 +221,15 @@ pub fn index_put(
 pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     ensure!(
         index.dtype() == ScalarType::I64,
-        Dtype,
-        "take: Expected a long tensor for index, but got {}",
+        Dtype("take", "index"),
+        "Expected a long tensor for index, but got {}",
         index.dtype()
     );
-    ensure!(self_.numel() != 0 || index.numel() == 0, Index, "take: tried to take from an empty tensor");
+    ensure!(
+        self_.numel() != 0 || index.numel() == 0,
+        Index("take", "self"),
+        "tried to take from an empty tensor"
+    );
     let flat = flat_offsets("take", self_, index)?;
     let made = TensorSpec::like(self_, index.sizes()).allocate("take")?;
     if let Some(offsets) = flat.filter(|_| made.numel() > 0) {
@@ -297,21 +301,21 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
     const NAME: &str = "put_";
     ensure!(
         index.dtype() == ScalarType::I64,
-        Dtype,
-        "{NAME}: Expected a long tensor for index, but got {}",
+        Dtype(NAME, "index"),
+        "Expected a long tensor for index, but got {}",
         index.dtype()
     );
     ensure!(
         source.dtype() == self_.dtype(),
-        Dtype,
-        "{NAME}: self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
+        Dtype(NAME, "source"),
+        "self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
         self_.dtype(),
         source.dtype()
     );
     ensure!(
         source.numel() == index.numel(),
-        Shape,
-        "{NAME}: Expected source and index to have the same number of elements, but got source.numel() = {}, index.numel() \
+        Shape(NAME, "source"),
+        "Expected source and index to have the same number of elements, but got source.numel() = {}, index.numel() \
          = {}",
         source.numel(),
         index.numel()
@@ -319,8 +323,8 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
     ensure_written_once(NAME, self_)?;
     ensure!(
         self_.numel() != 0 || index.numel() == 0,
-        Index,
-        "{NAME}: tried to put elements into an empty tensor"
+        Index(NAME, "self"),
+        "tried to put elements into an empty tensor"
     );
     let how = if accumulate { Combine::Add } else { Combine::Assign };
     with_upcast(self_, how, |target, upcast| {

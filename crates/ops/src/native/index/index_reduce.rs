@@ -15,32 +15,36 @@ pub fn index_reduce(
     const NAME: &str = "index_reduce";
     ensure!(
         ["prod", "mean", "amax", "amin"].contains(&reduce),
-        InvalidArgument,
-        "{NAME}: expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        InvalidArgument(NAME, "reduce"),
+        "expected reduce to be one of prod, mean, amax or amin but got {reduce}."
     );
     ensure!(
         index.dim() <= 1,
-        Index,
-        "{NAME}: Index is supposed to be a vector, but got dim: {}",
+        Index(NAME, "index"),
+        "Index is supposed to be a vector, but got dim: {}",
         index.dim()
     );
     let whole = matches!(index.dtype(), ScalarType::I32 | ScalarType::I64);
-    ensure!(whole, Dtype, "{NAME}: Expected dtype int32/int64 for index");
+    ensure!(whole, Dtype(NAME, "index"), "Expected dtype int32/int64 for index");
     ensure!(
         self_.dtype() == source.dtype(),
-        Dtype,
-        "{NAME}: self and source expected to have the same dtype"
+        Dtype(NAME, "source"),
+        "self and source expected to have the same dtype"
     );
-    ensure!(self_.dim() == source.dim(), Shape, "{NAME}: self and source must have as many dimensions");
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(NAME))?;
+    ensure!(
+        self_.dim() == source.dim(),
+        Shape(NAME, "source"),
+        "self and source must have as many dimensions"
+    );
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(NAME))?;
     let fits = (0..self_.dim()).all(|at| {
         let size = source.sizes()[at];
         if at == d { size == index.numel() } else { size == self_.sizes()[at] }
     });
     ensure!(
         fits,
-        Shape,
-        "{NAME}: expected a source of as many slices as there are indices ({}), and otherwise of the sizes {:?}, but got {:?}",
+        Shape(NAME, "source"),
+        "expected a source of as many slices as there are indices ({}), and otherwise of the sizes {:?}, but got {:?}",
         index.numel(),
         self_.sizes(),
         source.sizes()

@@ -15,8 +15,8 @@ use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensu
 fn vector(name: &str, index: &Tensor) -> Result<Tensor> {
     ensure!(
         index.dim() <= 1,
-        Index,
-        "{name}: Index is supposed to be a vector, but got dim: {}",
+        Index(name, "index"),
+        "Index is supposed to be a vector, but got dim: {}",
         index.dim()
     );
     let index = long_index(name, index)?;
@@ -33,15 +33,15 @@ fn strides_along(index: &Tensor, dim: usize, rank: usize) -> DimVec {
 /// Shape and type of [`index_select`].
 pub fn index_select_meta(self_: &Tensor, dim: i64, index: &Tensor) -> Result<TensorSpec> {
     const NAME: &str = "index_select";
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(NAME))?;
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(NAME))?;
     let index = if index.device().is_meta() { index.clone() } else { vector(NAME, index)? };
     let mut sizes = DimVec::from_slice(self_.sizes());
     match sizes.get_mut(d) {
         Some(size) => *size = index.numel(),
         None => ensure!(
             index.numel() == 1,
-            Index,
-            "{NAME}: Index to scalar can have only 1 value, got {} value(s)",
+            Index(NAME, "index"),
+            "Index to scalar can have only 1 value, got {} value(s)",
             index.numel()
         ),
     }
@@ -82,13 +82,13 @@ fn scatter_slices(
     how: Combine,
     fresh: bool,
 ) -> Result<()> {
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(name))?;
     ensure_written_once(name, self_)?;
     let index = vector(name, index)?;
     ensure!(
         source.dtype() == self_.dtype(),
-        Dtype,
-        "{name}: self and source expected to have the same dtype, but got (self) {} and (source) {}",
+        Dtype(name, "source"),
+        "self and source expected to have the same dtype, but got (self) {} and (source) {}",
         self_.dtype(),
         source.dtype()
     );
@@ -99,8 +99,8 @@ fn scatter_slices(
     let scalar = source.dim() == 0 && index.numel() == 1 && self_.dim() <= 1;
     ensure!(
         source_sizes == sizes || scalar,
-        Shape,
-        "{name}: expected source of sizes {sizes:?} for {} indices of dimension {d} of a tensor of sizes {:?} but got {:?}",
+        Shape(name, "source"),
+        "expected source of sizes {sizes:?} for {} indices of dimension {d} of a tensor of sizes {:?} but got {:?}",
         index.numel(),
         self_.sizes(),
         source.sizes()
@@ -131,7 +131,7 @@ fn copied(self_: &Tensor) -> Result<Tensor> {
 
 /// `alpha` times `source`.
 fn scaled(self_: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    alpha.check_range(self_.dtype()).map_err(|e| e.context("index_add"))?;
+    alpha.check_range(self_.dtype()).map_err(|e| e.in_operator("index_add"))?;
     if alpha.to_f64() == 1.0 { Ok(source.clone()) } else { ops::mul_scalar(source, alpha) }
 }
 
@@ -176,11 +176,11 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
     const NAME: &str = "index_fill";
     ensure!(
         value.dim() == 0,
-        Shape,
-        "{NAME}: only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+        Shape(NAME, "value"),
+        "only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
         value.dim()
     );
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(NAME))?;
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(NAME))?;
     let (mut sizes, self_strides) = at_least_1d(self_);
     let index = wrapped(NAME, &vector(NAME, index)?, d, sizes[d])?;
     let value = copy::to_copy(value, Some(self_.dtype()), None, None, None, false, None)?;
@@ -215,10 +215,13 @@ pub(crate) fn wrapped(name: &str, index: &Tensor, dim: usize, size: i64) -> Resu
     if index.device().is_meta() {
         return Ok(index.clone());
     }
-    let mut values = index.to_vec::<i64>().map_err(|e| e.context(name))?;
+    let mut values = index.to_vec::<i64>().map_err(|e| e.in_operator(name))?;
     for value in &mut values {
         if *value < -size || *value >= size {
-            bail!(Index, "{name}: index {value} is out of bounds for dimension {dim} with size {size}");
+            bail!(
+                Index(name, "index"),
+                "index {value} is out of bounds for dimension {dim} with size {size}"
+            );
         }
         *value += if *value < 0 { size } else { 0 };
     }
@@ -230,14 +233,14 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
     const NAME: &str = "one_hot";
     ensure!(
         self_.dtype() == ScalarType::I64,
-        Dtype,
-        "{NAME}: is only applicable to index tensor of type LongTensor but got {}",
+        Dtype(NAME, "self"),
+        "is only applicable to index tensor of type LongTensor but got {}",
         self_.dtype()
     );
     let classes = if num_classes == -1 {
-        let values = self_.to_vec::<i64>().map_err(|e| e.context(NAME))?;
+        let values = self_.to_vec::<i64>().map_err(|e| e.in_operator(NAME))?;
         let Some(max) = values.iter().max() else {
-            bail!(InvalidArgument, "{NAME}: Can not infer total number of classes from empty tensor.");
+            bail!(InvalidArgument(NAME, "self"), "Can not infer total number of classes from empty tensor.");
         };
         max.saturating_add(1)
     } else {
@@ -245,8 +248,8 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
     };
     ensure!(
         classes > 0 || (classes == 0 && self_.numel() == 0),
-        InvalidArgument,
-        "{NAME}: num_classes should be positive, but got {num_classes} for values that need {classes}"
+        InvalidArgument(NAME, "num_classes"),
+        "num_classes should be positive, but got {num_classes} for values that need {classes}"
     );
     let mut sizes = DimVec::from_slice(self_.sizes());
     sizes.push(classes);
@@ -254,5 +257,6 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
     if self_.numel() == 0 {
         return Ok(zeros);
     }
-    ops::scatter_value(&zeros, -1, &ops::unsqueeze(self_, -1)?, Scalar::Int(1)).map_err(|e| e.context(NAME))
+    ops::scatter_value(&zeros, -1, &ops::unsqueeze(self_, -1)?, Scalar::Int(1))
+        .map_err(|e| e.in_operator(NAME))
 }

@@ -14,8 +14,8 @@ use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure, shape};
 pub(super) fn refuse_meta(name: &str, tensor: &Tensor) -> Result<()> {
     ensure!(
         !tensor.device().is_meta(),
-        NotImplemented,
-        "{name}: the size of the result depends on values, which a meta tensor does not have"
+        NotImplemented(name),
+        "the size of the result depends on values, which a meta tensor does not have"
     );
     Ok(())
 }
@@ -23,8 +23,8 @@ pub(super) fn refuse_meta(name: &str, tensor: &Tensor) -> Result<()> {
 fn ensure_mask(name: &str, mask: &Tensor) -> Result<()> {
     ensure!(
         mask.dtype() == ScalarType::Bool,
-        Dtype,
-        "{name}: expected BoolTensor for mask but got {}",
+        Dtype(name, "mask"),
+        "expected BoolTensor for mask but got {}",
         mask.dtype()
     );
     Ok(())
@@ -32,7 +32,7 @@ fn ensure_mask(name: &str, mask: &Tensor) -> Result<()> {
 
 /// `a` and `b` expanded to the sizes that they broadcast to.
 fn broadcast(name: &str, a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
-    let sizes = shape::broadcast(a.sizes(), b.sizes()).map_err(|e| e.context(name))?;
+    let sizes = shape::broadcast(a.sizes(), b.sizes()).map_err(|e| e.in_operator(name))?;
     Ok((view::expand(a, &sizes, false)?, view::expand(b, &sizes, false)?))
 }
 
@@ -68,7 +68,7 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 pub fn masked_select_backward(grad: &Tensor, input: &Tensor, mask: &Tensor) -> Result<Tensor> {
     // The gradient of the input that is broadcast with the mask; the caller sums it to the sizes of `input`.
     let sizes =
-        shape::broadcast(input.sizes(), mask.sizes()).map_err(|e| e.context("masked_select_backward"))?;
+        shape::broadcast(input.sizes(), mask.sizes()).map_err(|e| e.in_operator("masked_select_backward"))?;
     ops::masked_scatter(&gather_scatter::zeros_for(grad, &sizes)?, mask, grad)
 }
 
@@ -79,12 +79,12 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
     dim_index::ensure_written_once(NAME, self_)?;
     ensure!(
         self_.dtype() == source.dtype(),
-        Dtype,
-        "{NAME}: expected self and source to have same dtypes but got {} and {}",
+        Dtype(NAME, "source"),
+        "expected self and source to have same dtypes but got {} and {}",
         self_.dtype(),
         source.dtype()
     );
-    let mask = view::expand(mask, self_.sizes(), false).map_err(|e| e.context(NAME))?;
+    let mask = view::expand(mask, self_.sizes(), false).map_err(|e| e.in_operator(NAME))?;
     if self_.device().is_meta() {
         return Ok(());
     }
@@ -99,8 +99,8 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
             iter.for_each(|[_, mask_at]| needed += i64::from(mask[mask_at as usize] != 0));
             ensure!(
                 needed <= source.numel(),
-                InvalidArgument,
-                "{NAME}: Number of elements of source < number of ones in mask ({} < {needed})",
+                InvalidArgument(NAME, "source"),
+                "Number of elements of source < number of ones in mask ({} < {needed})",
                 source.numel()
             );
             Ok(())
@@ -134,7 +134,7 @@ pub fn masked_scatter_backward(grad_output: &Tensor, mask: &Tensor, sizes: &[i64
     let made = gather_scatter::zeros_for(grad_output, sizes)?;
     let flat = view::view(&made, &[made.numel()])?;
     if chosen.numel() > flat.numel() {
-        bail!(Shape, "{NAME}: {} elements do not fit into sizes {sizes:?}", chosen.numel());
+        bail!(Shape(NAME, "sizes"), "{} elements do not fit into sizes {sizes:?}", chosen.numel());
     }
     copy::copy_(&view::slice(&flat, 0, Some(0), Some(chosen.numel()), 1)?, &chosen, false)?;
     Ok(made)

@@ -30,7 +30,7 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
     })?;
     // The result is transposed: the indices of one dimension are contiguous, as in PyTorch.
     let count = flat_indices.len();
-    let mut columns = fallible::filled(0i64, count * rank).map_err(|e| e.context("nonzero"))?;
+    let mut columns = fallible::filled(0i64, count * rank).map_err(|e| e.in_operator("nonzero"))?;
     for (number, mut index) in flat_indices.into_iter().enumerate() {
         for (d, size) in self_.sizes().iter().enumerate().rev() {
             columns[d * count + number] = index % size;
@@ -53,7 +53,7 @@ pub fn nonzero_numpy(self_: &Tensor) -> Result<Vec<Tensor>> {
 
 /// The indices of the first `size` elements that are not 0; if there are fewer, rows of `fill_value` follow.
 pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
-    ensure!(size >= 0, InvalidArgument, "nonzero_static: 'size' must be an non-negative integer");
+    ensure!(size >= 0, InvalidArgument("nonzero_static", "size"), "'size' must be an non-negative integer");
     let sizes = [size, self_.dim() as i64];
     let options = (Some(ScalarType::I64), Some(self_.device()));
     let made = ops::full(&sizes, Scalar::Int(fill_value), options.0, None, options.1, None)?;

@@ -17,13 +17,16 @@ fn is_right(right: bool, side: Option<&str>) -> Result<bool> {
         Some("left") => {
             ensure!(
                 !right,
-                InvalidArgument,
-                "searchsorted: side and right can't be set to opposites, got side of left while right was True"
+                InvalidArgument("searchsorted", "side"),
+                "side and right can't be set to opposites, got side of left while right was True"
             );
             Ok(false)
         }
         Some(other) => {
-            bail!(InvalidArgument, "searchsorted: side can only be 'left' or 'right' but got {other}")
+            bail!(
+                InvalidArgument("searchsorted", "side"),
+                "side can only be 'left' or 'right' but got {other}"
+            )
         }
     }
 }
@@ -45,15 +48,15 @@ pub fn searchsorted(
     let right = is_right(right, side)?;
     ensure!(
         sorted_sequence.dim() > 0,
-        Shape,
-        "{NAME}: boundaries tensor should have positive dimension, but got 0 dimension"
+        Shape(NAME, "sorted_sequence"),
+        "boundaries tensor should have positive dimension, but got 0 dimension"
     );
     let rows_fit = sorted_sequence.dim() == self_.dim()
         && sorted_sequence.sizes().split_last().map(|s| s.1) == self_.sizes().split_last().map(|s| s.1);
     ensure!(
         sorted_sequence.dim() == 1 || rows_fit,
-        Shape,
-        "{NAME}: boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value \
+        Shape(NAME, "self"),
+        "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value \
          tensor must match, but we got boundaries tensor {:?} and input value tensor {:?}",
         sorted_sequence.sizes(),
         self_.sizes()
@@ -74,8 +77,8 @@ pub fn searchsorted(
 fn in_order(sequence: &Tensor, sorter: &Tensor) -> Result<Tensor> {
     ensure!(
         sequence.sizes() == sorter.sizes() && sorter.dtype() == ScalarType::I64,
-        Shape,
-        "searchsorted: boundary and sorter must have the same size and sorter must be a tensor of long, but got boundary \
+        Shape("searchsorted", "sorter"),
+        "boundary and sorter must have the same size and sorter must be a tensor of long, but got boundary \
          tensor {:?} and sorter tensor {:?} of {}",
         sequence.sizes(),
         sorter.sizes(),
@@ -119,8 +122,8 @@ pub fn searchsorted_scalar(
 ) -> Result<Tensor> {
     ensure!(
         sorted_sequence.dim() == 1,
-        Shape,
-        "searchsorted: input value can be a scalar only when the boundaries tensor has 1 dimension, but got sizes {:?}",
+        Shape("searchsorted", "self"),
+        "input value can be a scalar only when the boundaries tensor has 1 dimension, but got sizes {:?}",
         sorted_sequence.sizes()
     );
     let value = copy::to_copy(
@@ -146,11 +149,11 @@ pub fn searchsorted_scalar(
 pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
     ensure!(
         boundaries.dim() == 1,
-        Shape,
-        "bucketize: boundaries tensor must be 1 dimension, but got dim({})",
+        Shape("bucketize", "boundaries"),
+        "boundaries tensor must be 1 dimension, but got dim({})",
         boundaries.dim()
     );
-    searchsorted(boundaries, self_, out_int32, right, None, None).map_err(|e| e.context("bucketize"))
+    searchsorted(boundaries, self_, out_int32, right, None, None).map_err(|e| e.in_operator("bucketize"))
 }
 
 /// The index of the interval that contains a number.

@@ -141,8 +141,8 @@ fn sort_into(
     let (n, k) = (row_of(&rows), row_of(&values));
     ensure!(
         n <= u32::MAX as usize,
-        NotImplemented,
-        "{name}: rows of more than {} elements are not implemented",
+        NotImplemented(name, "self"),
+        "rows of more than {} elements are not implemented",
         u32::MAX
     );
     // `bool` is copied since the copy has no bytes other than 0 and 1, and the result is taken from it.
@@ -178,7 +178,7 @@ pub fn sort_meta(
     dim: i64,
     _descending: bool,
 ) -> Result<(TensorSpec, TensorSpec)> {
-    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("sort"))?;
+    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("sort"))?;
     let values = TensorSpec::like(self_, self_.sizes()).with_strides(dense_strides(self_)?);
     Ok((values.clone(), values.with_dtype(ScalarType::I64)))
 }
@@ -228,13 +228,13 @@ pub fn topk_meta(
     _largest: bool,
     _sorted: bool,
 ) -> Result<(TensorSpec, TensorSpec)> {
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("topk"))?;
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("topk"))?;
     let mut sizes = DimVec::from_slice(self_.sizes());
     let size = sizes.get(d).copied().unwrap_or(1);
     ensure!(
         (0..=size).contains(&k),
-        InvalidArgument,
-        "topk: selected index k out of range: expected 0 to {size} for dimension {dim} but got {k}"
+        InvalidArgument("topk", "k"),
+        "selected index k out of range: expected 0 to {size} for dimension {dim} but got {k}"
     );
     if let Some(size) = sizes.get_mut(d) {
         *size = k;

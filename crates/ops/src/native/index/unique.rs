@@ -50,7 +50,7 @@ fn runs(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    ensure!(!self_.device().is_meta(), NotImplemented, "{name}: a tensor on meta has no values");
+    ensure!(!self_.device().is_meta(), NotImplemented(name), "a tensor on meta has no values");
     let starts = dispatch_all_types!(ordered, values.dtype(), name, T => {
         type N = <T as ElementBits>::Number;
         with_slices(name, &[values], &[], |s| {
@@ -120,14 +120,14 @@ pub fn unique_dim_consecutive(
 
 /// Finds runs of equal slices, after sorting the slices if `sort`.
 fn slices(name: &str, self_: &Tensor, dim: i64, sort: bool) -> Result<(Tensor, Tensor, Tensor)> {
-    ensure!(!self_.device().is_meta(), NotImplemented, "{name}: a tensor on meta has no values");
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    ensure!(!self_.device().is_meta(), NotImplemented(name), "a tensor on meta has no values");
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(name))?;
     let count = self_.sizes().get(d).copied().unwrap_or(1);
     let empty = self_.sizes().iter().filter(|size| **size == 0).count();
     ensure!(
         empty == 0 || (count == 0 && empty == 1),
-        InvalidArgument,
-        "{name}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        InvalidArgument(name, "self"),
+        "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
     );
     let rows = dense(&if self_.dim() == 0 { self_.clone() } else { ops::movedim_int(self_, d as i64, 0)? })?;
     let (keys, nan) = keys(name, &rows)?;

@@ -8,8 +8,8 @@ pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
     for tensor in tensors {
         ensure!(
             tensor.dim() == 1,
-            Shape,
-            "cartesian_prod: Expect a 1D vector, but got shape {:?}",
+            Shape("cartesian_prod", "tensors"),
+            "Expect a 1D vector, but got shape {:?}",
             tensor.sizes()
         );
     }
@@ -23,8 +23,13 @@ pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
 
 /// All combinations of `r` elements in their order, one for each row; with replacement an element may be repeated.
 pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
-    ensure!(self_.dim() == 1, Shape, "combinations: Expect a 1D vector, but got shape {:?}", self_.sizes());
-    ensure!(r >= 0, InvalidArgument, "combinations: Expect a non-negative number, but got {r}");
+    ensure!(
+        self_.dim() == 1,
+        Shape("combinations", "self"),
+        "Expect a 1D vector, but got shape {:?}",
+        self_.sizes()
+    );
+    ensure!(r >= 0, InvalidArgument("combinations", "r"), "Expect a non-negative number, but got {r}");
     if r == 0 {
         return self_.new_empty(&[0], ());
     }
@@ -40,15 +45,15 @@ fn choices(n: i64, r: i64, with_replacement: bool) -> Result<Vec<i64>> {
     if n == 0 || last(0) < 0 {
         return Ok(vec![]);
     }
-    ensure!(r <= i64::from(u16::MAX), Overflow, "combinations: choices of {r} elements are too many");
+    ensure!(r <= i64::from(u16::MAX), Overflow("combinations", "r"), "choices of {r} elements are too many");
     let mut choice: Vec<i64> = (0..r).map(|position| if with_replacement { 0 } else { position }).collect();
     let mut all: Vec<i64> = vec![];
     loop {
         let reserved = all.try_reserve(choice.len());
         ensure!(
             reserved.is_ok() && all.len() < 1 << 36,
-            OutOfMemory,
-            "combinations: {} choices and more",
+            OutOfMemory("combinations", "r"),
+            "{} choices and more",
             all.len()
         );
         all.extend(&choice);

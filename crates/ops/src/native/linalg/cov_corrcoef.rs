@@ -14,21 +14,21 @@ fn weights(
         let Some(w) = weights else { continue };
         ensure!(
             w.dim() <= 1,
-            Shape,
-            "{name}: expected {what} to have one or fewer dimensions but got {}",
+            Shape(name, what),
+            "expected {what} to have one or fewer dimensions but got {}",
             w.dim()
         );
         let kind =
             if what == "fweights" { w.dtype().is_integral(false) } else { w.dtype().is_floating_point() };
-        ensure!(kind, Dtype, "{name}: {what} of dtype {} are not supported", w.dtype());
+        ensure!(kind, Dtype(name, what), "{what} of dtype {} are not supported", w.dtype());
         ensure!(
             w.numel() == count,
-            Shape,
-            "{name}: expected {what} to have the same numel as there are observations in the input but got {} != {count}",
+            Shape(name, what),
+            "expected {what} to have the same numel as there are observations in the input but got {} != {count}",
             w.numel()
         );
         let min = if count == 0 { 0.0 } else { w.min()?.item_scalar()?.to_f64() };
-        ensure!(min >= 0.0, InvalidArgument, "{name}: {what} cannot be negative");
+        ensure!(min >= 0.0, InvalidArgument(name, what), "{what} cannot be negative");
     }
     Ok(match (fweights, aweights) {
         (Some(f), Some(a)) => Some(f.mul(a)?),
@@ -47,11 +47,11 @@ pub fn cov(
     const NAME: &str = "cov";
     ensure!(
         self_.dim() <= 2,
-        Shape,
-        "{NAME}: expected input to have two or fewer dimensions but got an input with {} dimensions",
+        Shape(NAME, "self"),
+        "expected input to have two or fewer dimensions but got an input with {} dimensions",
         self_.dim()
     );
-    ensure!(self_.dtype() != ScalarType::Bool, Dtype, "{NAME}: bool dtype is not supported for input");
+    ensure!(self_.dtype() != ScalarType::Bool, Dtype(NAME, "self"), "bool dtype is not supported for input");
     let rows = if self_.dim() < 2 { self_.reshape(&[1, -1])? } else { self_.clone() };
     let count = rows.sizes()[1];
     let Some(w) = weights(NAME, count, fweights, aweights)? else {
@@ -62,8 +62,8 @@ pub fn cov(
     let total = w.sum()?;
     ensure!(
         total.item_scalar()?.to_f64() != 0.0,
-        InvalidArgument,
-        "{NAME}: weights sum to zero, can't be normalized"
+        InvalidArgument(NAME),
+        "weights sum to zero, can't be normalized"
     );
     let centred = rows.sub(&rows.mul(&w)?.sum_dim_intlist(Some(&[1]), true)?.div(&total)?)?;
     let products = centred.mm(&centred.mul(&w)?.t()?)?;
@@ -79,8 +79,8 @@ pub fn cov(
 pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() <= 2,
-        Shape,
-        "corrcoef: expected input to have two or fewer dimensions but got an input with {} dimensions",
+        Shape("corrcoef", "self"),
+        "expected input to have two or fewer dimensions but got an input with {} dimensions",
         self_.dim()
     );
     let c = ops::cov(self_, 1, None, None)?;
@@ -91,6 +91,6 @@ pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
             let scaled = c.div(&deviation.unsqueeze(1)?)?.div(&deviation.unsqueeze(0)?)?;
             scaled.clamp(Some(Scalar::Int(-1)), Some(Scalar::Int(1)))
         }
-        rank => bail!(Internal, "corrcoef: expected a matrix but got {rank} dimensions"),
+        rank => bail!(Internal("corrcoef"), "expected a matrix but got {rank} dimensions"),
     }
 }

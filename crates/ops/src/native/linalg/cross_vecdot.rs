@@ -6,10 +6,18 @@ use flambeau_core::{Result, bail, ensure};
 /// The cross product along `dim`.
 pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
     const NAME: &str = "linalg.cross";
-    ensure!(self_.dim() == other.dim(), Shape, "{NAME}: inputs must have the same number of dimensions.");
-    let sizes = |t: &Tensor| t.size(dim).map_err(|e| e.context(NAME));
+    ensure!(
+        self_.dim() == other.dim(),
+        Shape(NAME, "other"),
+        "inputs must have the same number of dimensions."
+    );
+    let sizes = |t: &Tensor| t.size(dim).map_err(|e| e.in_operator(NAME));
     let (a, b) = (sizes(self_)?, sizes(other)?);
-    ensure!(a == 3 && b == 3, Shape, "{NAME}: inputs dimension {dim} must have length 3. Got {a} and {b}");
+    ensure!(
+        a == 3 && b == 3,
+        Shape(NAME, "other"),
+        "inputs dimension {dim} must have length 3. Got {a} and {b}"
+    );
     let rolled = |t: &Tensor, by: i64| t.roll(&[-by], &[dim]);
     let positive = rolled(self_, 1)?.mul(&rolled(other, 2)?)?;
     positive.sub(&rolled(self_, 2)?.mul(&rolled(other, 1)?)?)
@@ -20,7 +28,7 @@ pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor>
     let first = || self_.sizes().iter().position(|size| *size == 3).map(|d| d as i64);
     match dim.or_else(first) {
         Some(dim) => ops::linalg_cross(self_, other, dim),
-        None => bail!(Shape, "cross: no dimension of size 3 in input"),
+        None => bail!(Shape("cross", "self"), "no dimension of size 3 in input"),
     }
 }
 
@@ -28,8 +36,8 @@ pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor>
 pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
     ensure!(
         x.dtype() == y.dtype() && x.dtype().is_floating_point(),
-        Dtype,
-        "linalg.vecdot: Expected floating point tensors of the same dtype but got {} and {}",
+        Dtype("linalg.vecdot", "y"),
+        "Expected floating point tensors of the same dtype but got {} and {}",
         x.dtype(),
         y.dtype()
     );

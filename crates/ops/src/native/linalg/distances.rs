@@ -15,11 +15,11 @@ const FROM_PRODUCTS: i64 = 25;
 fn check_vectors(name: &str, tensor: &Tensor, p: f64) -> Result<()> {
     ensure!(
         tensor.dtype().is_floating_point(),
-        Dtype,
-        "{name}: only supports floating-point dtypes, got: {}",
+        Dtype(name),
+        "only supports floating-point dtypes, got: {}",
         tensor.dtype()
     );
-    ensure!(p >= 0.0, InvalidArgument, "{name}: only supports non-negative p values");
+    ensure!(p >= 0.0, InvalidArgument(name, "p"), "only supports non-negative p values");
     Ok(())
 }
 
@@ -28,18 +28,27 @@ fn check_vectors(name: &str, tensor: &Tensor, p: f64) -> Result<()> {
 pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
     const NAME: &str = "cdist";
     for (name, x) in [("X1", x1), ("X2", x2)] {
-        ensure!(x.dim() >= 2, Shape, "{NAME}: only supports at least 2D tensors, {name} got: {}D", x.dim());
+        ensure!(
+            x.dim() >= 2,
+            Shape(NAME, name.to_lowercase()),
+            "only supports at least 2D tensors, {name} got: {}D",
+            x.dim()
+        );
         check_vectors(NAME, x, p)?;
     }
     ensure!(
         x1.sizes().last() == x2.sizes().last(),
-        Shape,
-        "{NAME}: X1 and X2 must have the same number of columns. X1: {:?} X2: {:?}",
+        Shape(NAME, "x2"),
+        "X1 and X2 must have the same number of columns. X1: {:?} X2: {:?}",
         x1.sizes().last(),
         x2.sizes().last()
     );
     let mode = compute_mode.unwrap_or(0);
-    ensure!((0..=2).contains(&mode), InvalidArgument, "{NAME}: possible modes: 0, 1, 2, but was: {mode}");
+    ensure!(
+        (0..=2).contains(&mode),
+        InvalidArgument(NAME, "compute_mode"),
+        "possible modes: 0, 1, 2, but was: {mode}"
+    );
     let long = x1.size(-2)? > FROM_PRODUCTS || x2.size(-2)? > FROM_PRODUCTS;
     if p == 2.0 && (mode == 1 || (mode == 0 && long)) {
         return ops::_euclidean_dist(x1, x2);
@@ -108,7 +117,7 @@ fn points(x: &Tensor, matrices: &Tensor, pairs: &[Tensor], dim: i64) -> Result<T
 /// The p-norms of the differences of each two rows, in the order of the pairs.
 pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
     const NAME: &str = "pdist";
-    ensure!(self_.dim() == 2, Shape, "{NAME}: only supports 2D tensors, got: {}D", self_.dim());
+    ensure!(self_.dim() == 2, Shape(NAME, "self"), "only supports 2D tensors, got: {}D", self_.dim());
     check_vectors(NAME, self_, p)?;
     let rows = self_.sizes()[0];
     let pairs = ops::triu_indices(rows, rows, 1, None, None, Some(self_.device()), None)?;
@@ -122,7 +131,7 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let missing = sizes.len().saturating_sub(size.len());
     let expandable = size.len() <= sizes.len()
         && size.iter().zip(&sizes[missing..]).all(|(size, own)| size == own || *size == 1);
-    ensure!(expandable, Shape, "sum_to_size: size {size:?} is not expandable to size {sizes:?}.");
+    ensure!(expandable, Shape("sum_to_size", "size"), "size {size:?} is not expandable to size {sizes:?}.");
     let added: DimVec = (missing..sizes.len())
         .filter(|d| size[*d - missing] == 1 && sizes[*d] != 1)
         .chain(0..missing)

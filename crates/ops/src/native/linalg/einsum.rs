@@ -36,8 +36,8 @@ fn parse(side: &str) -> Result<Vec<Subscript>> {
                 let dots = [bytes.next(), bytes.next()] == [Some(b'.'); 2];
                 ensure!(
                     dots && subscript.after.is_none(),
-                    InvalidArgument,
-                    "einsum: found '.' for operand {number} that is not part of any ellipsis, or is part of a second one"
+                    InvalidArgument("einsum", "equation"),
+                    "found '.' for operand {number} that is not part of any ellipsis, or is part of a second one"
                 );
                 subscript.after = Some(vec![]);
             }
@@ -45,8 +45,8 @@ fn parse(side: &str) -> Result<Vec<Subscript>> {
                 subscript.after.as_mut().unwrap_or(&mut subscript.before).push(letter);
             }
             other => bail!(
-                InvalidArgument,
-                "einsum: invalid subscript '{}' in the equation, subscripts must be in [a-zA-Z]",
+                InvalidArgument("einsum", "equation"),
+                "invalid subscript '{}' in the equation, subscripts must be in [a-zA-Z]",
                 char::from(other)
             ),
         }
@@ -60,8 +60,8 @@ impl Subscript {
         let named = self.before.len() + self.after.as_ref().map_or(0, Vec::len);
         ensure!(
             if self.after.is_some() { named <= rank } else { named == rank },
-            Shape,
-            "einsum: the number of subscripts in the equation ({named}) does not match the number of dimensions ({rank}) for \
+            Shape("einsum", "equation"),
+            "the number of subscripts in the equation ({named}) does not match the number of dimensions ({rank}) for \
              operand {number}{}",
             if self.after.is_some() { "" } else { " and no ellipsis was given" }
         );
@@ -89,8 +89,8 @@ fn operand(tensor: &Tensor, labels: &[Label], number: usize) -> Result<Operand> 
         let sizes = result.tensor.sizes();
         ensure!(
             sizes[first] == sizes[dim],
-            Shape,
-            "einsum: subscript {label:?} is repeated for operand {number} but the sizes don't match, {} != {}",
+            Shape("einsum", "tensors"),
+            "subscript {label:?} is repeated for operand {number} but the sizes don't match, {} != {}",
             sizes[dim],
             sizes[first]
         );
@@ -138,7 +138,7 @@ impl Operand {
 }
 
 fn product_of(sizes: &[i64]) -> Result<i64> {
-    shape::numel(sizes).map_err(|e| e.context("einsum"))
+    shape::numel(sizes).map_err(|e| e.in_operator("einsum"))
 }
 
 /// The product of two operands, summed over the labels that `keeps` rejects, as one batched matrix product.
@@ -186,19 +186,19 @@ fn output(right: Option<&str>, inputs: &[Vec<Label>], hidden: usize) -> Result<V
         return Ok(labels);
     };
     let [subscript] = &parse(right)?[..] else {
-        bail!(InvalidArgument, "einsum: invalid subscript ',' in the output of the equation");
+        bail!(InvalidArgument("einsum", "equation"), "invalid subscript ',' in the output of the equation");
     };
     let labels = subscript.expanded(if subscript.after.is_some() { hidden } else { 0 });
     for (at, label) in labels.iter().enumerate() {
         ensure!(
             !labels[..at].contains(label),
-            InvalidArgument,
-            "einsum: output subscript {label:?} appears more than once in the output"
+            InvalidArgument("einsum", "equation"),
+            "output subscript {label:?} appears more than once in the output"
         );
         ensure!(
             inputs.iter().flatten().any(|l| l == label),
-            InvalidArgument,
-            "einsum: output subscript {label:?} does not appear in the equation for any input operand"
+            InvalidArgument("einsum", "equation"),
+            "output subscript {label:?} does not appear in the equation for any input operand"
         );
     }
     Ok(labels)
@@ -212,8 +212,8 @@ fn check_sizes(operands: &[Operand]) -> Result<()> {
             let other = operands[..number].iter().filter_map(|o| o.size(*label)).find(|s| *s != 1);
             ensure!(
                 size == 1 || other.is_none_or(|other| other == size),
-                Shape,
-                "einsum: subscript {label:?} has size {size} for operand {number} which does not broadcast with previously \
+                Shape("einsum", "tensors"),
+                "subscript {label:?} has size {size} for operand {number} which does not broadcast with previously \
                  seen size {}",
                 other.unwrap_or(1)
             );
@@ -225,14 +225,14 @@ fn check_sizes(operands: &[Operand]) -> Result<()> {
 /// The sum of products that `equation` names, two operands at a time: from left to right, or as `path` lists them, each
 /// result after the operands that are left.
 pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
-    ensure!(!tensors.is_empty(), InvalidArgument, "einsum: must provide at least one operand");
+    ensure!(!tensors.is_empty(), InvalidArgument("einsum", "tensors"), "must provide at least one operand");
     let (left, right) = equation.split_once("->").map_or((equation, None), |(l, r)| (l, Some(r)));
     let subscripts = parse(left)?;
     let fewer = if subscripts.len() > tensors.len() { "fewer" } else { "more" };
     ensure!(
         subscripts.len() == tensors.len(),
-        InvalidArgument,
-        "einsum: {fewer} operands were provided than specified in the equation"
+        InvalidArgument("einsum", "equation"),
+        "{fewer} operands were provided than specified in the equation"
     );
     let pairs = || tensors.iter().zip(&subscripts).enumerate();
     let inputs = pairs().map(|(n, (t, s))| s.labels(t.dim(), n)).collect::<Result<Vec<_>>>()?;
@@ -249,8 +249,8 @@ fn reduced(mut operands: Vec<Operand>, output: &[Label], path: Option<&[i64]>) -
     let steps = operands.len() as i64 - 1;
     ensure!(
         path.is_none_or(|p| p.len() as i64 == 2 * steps),
-        InvalidArgument,
-        "einsum: expected contraction path given in path parameter to have {} elements but got {}",
+        InvalidArgument("einsum", "path"),
+        "expected contraction path given in path parameter to have {} elements but got {}",
         2 * steps,
         path.map_or(0, <[i64]>::len)
     );
@@ -259,8 +259,8 @@ fn reduced(mut operands: Vec<Operand>, output: &[Label], path: Option<&[i64]>) -
         let there = 0..operands.len() as i64;
         ensure!(
             i != j && there.contains(&i) && there.contains(&j),
-            InvalidArgument,
-            "einsum: invalid contraction path ({i}, {j}) for {} operands",
+            InvalidArgument("einsum", "path"),
+            "invalid contraction path ({i}, {j}) for {} operands",
             operands.len()
         );
         let (a, b) = take_two(&mut operands, i as usize, j as usize);
@@ -270,7 +270,7 @@ fn reduced(mut operands: Vec<Operand>, output: &[Label], path: Option<&[i64]>) -
     }
     match operands.pop() {
         Some(last) => Ok(last),
-        None => bail!(Internal, "einsum: no operand is left"),
+        None => bail!(Internal("einsum"), "no operand is left"),
     }
 }
 
@@ -285,8 +285,8 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
     const NAME: &str = "tensordot";
     ensure!(
         dims_self.len() == dims_other.len(),
-        InvalidArgument,
-        "{NAME}: both dimension lists should have same length"
+        InvalidArgument(NAME, "dims_other"),
+        "both dimension lists should have same length"
     );
     let (a_dims, b_dims) = (
         crate::native::shape::view::wrap_dims(NAME, dims_self, self_.dim())?,
@@ -300,8 +300,8 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
             (1, _) => b = b.sum_dim_intlist(Some(&[j as i64]), true)?.to(other.dtype())?,
             (_, 1) => a = a.sum_dim_intlist(Some(&[i as i64]), true)?.to(self_.dtype())?,
             _ => bail!(
-                Shape,
-                "{NAME}: contracted dimensions need to match, but first has size {x} in dim {i} and second has size {y} in dim {j}"
+                Shape(NAME, "other"),
+                "contracted dimensions need to match, but first has size {x} in dim {i} and second has size {y} in dim {j}"
             ),
         }
     }
@@ -325,8 +325,8 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     }
     ensure!(
         self_.sizes().last() == other.sizes().last(),
-        Shape,
-        "inner: the last dimension must match on both input tensors but got shapes {:?} and {:?}",
+        Shape("inner", "other"),
+        "the last dimension must match on both input tensors but got shapes {:?} and {:?}",
         self_.sizes(),
         other.sizes()
     );

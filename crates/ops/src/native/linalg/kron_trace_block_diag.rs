@@ -13,13 +13,18 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let blocks: DimVec = a.iter().flat_map(|size| [*size, 1]).collect();
     let inside: DimVec = b.iter().flat_map(|size| [1, *size]).collect();
     let both = a.iter().zip(&b).map(|(x, y)| shape::numel(&[*x, *y]));
-    let sizes = both.collect::<Result<DimVec>>().map_err(|e| e.context("kron"))?;
+    let sizes = both.collect::<Result<DimVec>>().map_err(|e| e.in_operator("kron"))?;
     self_.reshape(&blocks)?.mul(&other.reshape(&inside)?)?.reshape(&sizes)
 }
 
 /// The sum of a matrix's diagonal.
 pub fn trace(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() == 2, Shape, "trace: expected a matrix, but got tensor with dim {}", self_.dim());
+    ensure!(
+        self_.dim() == 2,
+        Shape("trace", "self"),
+        "expected a matrix, but got tensor with dim {}",
+        self_.dim()
+    );
     self_.diagonal(0, 0, 1)?.sum()
 }
 
@@ -29,8 +34,8 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     for (number, tensor) in tensors.iter().enumerate() {
         ensure!(
             tensor.dim() <= 2,
-            Shape,
-            "block_diag: Input tensors must have 2 or fewer dimensions. Input {number} has {} dimensions",
+            Shape("block_diag", "tensors"),
+            "Input tensors must have 2 or fewer dimensions. Input {number} has {} dimensions",
             tensor.dim()
         );
         let columns = tensor.sizes().last().copied().unwrap_or(1);

@@ -17,6 +17,8 @@ pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     ensure!(
         a > 0 && b > 0,
         Shape,
+        operator = "matmul",
+        argument = "self",
         "both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
     );
     match (a, b) {
@@ -60,7 +62,8 @@ fn folded(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// A batched product over the broadcast batch dimensions; a vector is a row on the left, a column on the right.
 fn batched(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let (a, b) = (matrix_sizes(self_, true), matrix_sizes(other, false));
-    let batch = shape::broadcast(batch_sizes(self_), batch_sizes(other)).map_err(|e| e.context("matmul"))?;
+    let batch =
+        shape::broadcast(batch_sizes(self_), batch_sizes(other)).map_err(|e| e.in_operator("matmul"))?;
     let product = ops::bmm(&as_batch(self_, &batch, a)?, &as_batch(other, &batch, b)?)?;
     let mut sizes = batch;
     if self_.dim() > 1 {
@@ -98,6 +101,8 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
     ensure!(
         input.dim() > 0 && weight.dim() > 0,
         Shape,
+        operator = "linear",
+        argument = "input",
         "both arguments to linear need to be at least 1D, but they are {}D and {}D",
         input.dim(),
         weight.dim()
@@ -117,26 +122,26 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     const NAME: &str = "bilinear()";
     let (batch, other) = (input1.dim(), input2.dim());
-    ensure!(batch == other, Shape, "{NAME}: input dimensions do not match: got {batch} and {other}");
+    ensure!(batch == other, Shape(NAME, "input2"), "input dimensions do not match: got {batch} and {other}");
     ensure!(
         batch > 0 && input1.sizes()[..batch - 1] == input2.sizes()[..batch - 1],
-        Shape,
-        "{NAME}: input batch dimensions do not match: got {:?} and {:?}",
+        Shape(NAME, "input2"),
+        "input batch dimensions do not match: got {:?} and {:?}",
         input1.sizes(),
         input2.sizes()
     );
     ensure!(
         weight.dim() == 3 && weight.sizes()[1] == last(input1) && weight.sizes()[2] == last(input2),
-        Shape,
-        "{NAME}: input sizes {} and {} do not match weight size: got {:?}",
+        Shape(NAME, "weight"),
+        "input sizes {} and {} do not match weight size: got {:?}",
         last(input1),
         last(input2),
         weight.sizes()
     );
     ensure!(
         bias.is_none_or(|bias| bias.sizes() == &weight.sizes()[..1]),
-        Shape,
-        "{NAME}: bias size does not match weight size: got {:?} but expected {}",
+        Shape(NAME, "bias"),
+        "bias size does not match weight size: got {:?} but expected {}",
         bias.map(Tensor::sizes),
         weight.sizes()[0]
     );
@@ -154,7 +159,12 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
 /// The products of every element of one vector with every one of another.
 pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
     for (name, vector) in [("self", self_), ("vec2", vec2)] {
-        ensure!(vector.dim() == 1, Shape, "outer: Expected 1-D argument {name}, but got {}-D", vector.dim());
+        ensure!(
+            vector.dim() == 1,
+            Shape("outer", name),
+            "Expected 1-D argument {name}, but got {}-D",
+            vector.dim()
+        );
     }
     ops::mul_tensor(&ops::view(self_, &[self_.sizes()[0], 1])?, vec2)
 }
@@ -167,14 +177,19 @@ pub fn ger(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 /// `beta * self_ + alpha * outer(vec1, vec2)`; where `beta` is 0, `self_` is not read.
 pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
     for (name, vector) in [("vec1", vec1), ("vec2", vec2)] {
-        ensure!(vector.dim() == 1, Shape, "addr: Expected 1-D argument {name}, but got {}-D", vector.dim());
+        ensure!(
+            vector.dim() == 1,
+            Shape("addr", name),
+            "Expected 1-D argument {name}, but got {}-D",
+            vector.dim()
+        );
     }
     let sizes = [vec1.sizes()[0], vec2.sizes()[0]];
     // bool operands give a bool result, whatever the factors.
     let are_bool = [self_, vec1, vec2].iter().all(|t| t.dtype() == ScalarType::Bool);
     let factor = |s: Scalar| if are_bool { Scalar::Bool(s.to_bool()) } else { s };
     let (beta, alpha) = (factor(beta), factor(alpha));
-    let addend = ops::expand(self_, &sizes, false).map_err(|e| e.context("addr"))?;
+    let addend = ops::expand(self_, &sizes, false).map_err(|e| e.in_operator("addr"))?;
     let product = ops::outer(vec1, vec2)?;
     let scaled = if alpha == ONE { product } else { ops::mul_scalar(&product, alpha)? };
     match beta {
@@ -193,20 +208,20 @@ pub fn addbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    ensure!(batch1.dim() == 3, Shape, "addbmm: batch1 must be a 3D tensor");
-    ensure!(batch2.dim() == 3, Shape, "addbmm: batch2 must be a 3D tensor");
+    ensure!(batch1.dim() == 3, Shape("addbmm", "batch1"), "batch1 must be a 3D tensor");
+    ensure!(batch2.dim() == 3, Shape("addbmm", "batch2"), "batch2 must be a 3D tensor");
     let (a, b) = (batch1.sizes(), batch2.sizes());
     ensure!(
         a[0] == b[0],
-        Shape,
-        "addbmm: batch1 and batch2 must have same number of batches, got {} and {}",
+        Shape("addbmm", "batch2"),
+        "batch1 and batch2 must have same number of batches, got {} and {}",
         a[0],
         b[0]
     );
     ensure!(
         a[2] == b[1],
-        Shape,
-        "addbmm: Incompatible matrix sizes for bmm ({}x{} and {}x{})",
+        Shape("addbmm", "batch2"),
+        "Incompatible matrix sizes for bmm ({}x{} and {}x{})",
         a[1],
         a[2],
         b[1],
@@ -215,5 +230,5 @@ pub fn addbmm(
     let side_by_side =
         view::reshape(&ops::permute(batch1, &[1, 0, 2])?, &[a[1], shape::numel(&[a[0], a[2]])?])?;
     let stacked = view::reshape(batch2, &[shape::numel(&[b[0], b[1]])?, b[2]])?;
-    ops::addmm(self_, &side_by_side, &stacked, beta, alpha).map_err(|e| e.context("addbmm"))
+    ops::addmm(self_, &side_by_side, &stacked, beta, alpha).map_err(|e| e.in_operator("addbmm"))
 }

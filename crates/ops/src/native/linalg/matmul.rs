@@ -12,10 +12,10 @@ pub(crate) fn ensure_same_device(name: &str, first: &Tensor, others: &[&Tensor])
     for other in others {
         ensure!(
             other.device() == first.device(),
-            Device,
-            "{name}: expected all tensors to be on the same device, but got at least two devices, {} and {}",
-            first.device(),
-            other.device()
+            Device(name),
+            expected = first.device(),
+            got = other.device(),
+            "expected all tensors to be on the same device, but got at least two devices, {expected} and {got}"
         );
     }
     Ok(())
@@ -26,26 +26,30 @@ fn ensure_multiplies(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
     ensure_same_device(name, a, &[b])?;
     ensure!(
         a.dtype() == b.dtype(),
-        Dtype,
-        "{name}: expected m1 and m2 to have the same dtype, but got: {} != {}",
-        a.dtype(),
-        b.dtype()
+        Dtype(name, "mat2"),
+        expected = a.dtype(),
+        got = b.dtype(),
+        "expected m1 and m2 to have the same dtype, but got: {expected} != {got}"
     );
     let (a, b) = (a.sizes(), b.sizes());
     ensure!(
         a[1] == b[0],
-        Shape,
-        "{name}: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
-        a[0],
-        a[1],
-        b[0],
-        b[1]
+        Shape(name, "mat2"),
+        expected = format_args!("{}x{}", a[0], a[1]),
+        got = format_args!("{}x{}", b[0], b[1]),
+        "mat1 and mat2 shapes cannot be multiplied ({expected} and {got})"
     );
     Ok(())
 }
 
 fn ensure_matrix(name: &str, argument: &str, tensor: &Tensor) -> Result<()> {
-    ensure!(tensor.dim() == 2, Shape, "{name}: {argument} must be a matrix, got {}-D tensor", tensor.dim());
+    ensure!(
+        tensor.dim() == 2,
+        Shape(name, argument),
+        expected = "2-D",
+        got = format_args!("{}-D", tensor.dim()),
+        "{argument} must be a matrix, got {got} tensor"
+    );
     Ok(())
 }
 
@@ -54,12 +58,12 @@ fn ensure_addend(name: &str, self_: &Tensor, product_of: &Tensor, sizes: &[i64])
     ensure_same_device(name, self_, &[product_of])?;
     ensure!(
         self_.dtype() == product_of.dtype(),
-        Dtype,
-        "{name}: self and mat2 must have the same dtype, but got {} and {}",
-        self_.dtype(),
-        product_of.dtype()
+        Dtype(name, "mat2"),
+        expected = self_.dtype(),
+        got = product_of.dtype(),
+        "self and mat2 must have the same dtype, but got {expected} and {got}"
     );
-    shape::expand_strides(self_.sizes(), self_.strides(), sizes).map_err(|e| e.context(name))?;
+    shape::expand_strides(self_.sizes(), self_.strides(), sizes).map_err(|e| e.in_operator(name))?;
     Ok(())
 }
 
@@ -82,25 +86,23 @@ pub fn bmm_meta(self_: &Tensor, mat2: &Tensor) -> Result<TensorSpec> {
 }
 
 fn batch_meta(name: &str, batch1: &Tensor, batch2: &Tensor) -> Result<TensorSpec> {
-    ensure!(batch1.dim() == 3, Shape, "{name}: batch1 must be a 3D tensor");
-    ensure!(batch2.dim() == 3, Shape, "{name}: batch2 must be a 3D tensor");
+    ensure!(batch1.dim() == 3, Shape(name, "batch1"), "batch1 must be a 3D tensor");
+    ensure!(batch2.dim() == 3, Shape(name, "batch2"), "batch2 must be a 3D tensor");
     let (a, b) = (batch1.sizes(), batch2.sizes());
     ensure!(
         a[0] == b[0] && a[2] == b[1],
-        Shape,
-        "{name}: Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
-        a[0],
-        a[2],
-        b[0],
-        b[1]
+        Shape(name, "batch2"),
+        expected = format_args!("[{}, {}]", a[0], a[2]),
+        got = format_args!("[{}, {}]", b[0], b[1]),
+        "Expected size for first two dimensions of batch2 tensor to be: {expected} but got: {got}."
     );
     ensure_same_device(name, batch1, &[batch2])?;
     ensure!(
         batch1.dtype() == batch2.dtype(),
-        Dtype,
-        "{name}: expected scalar type {} but found {}",
-        batch1.dtype(),
-        batch2.dtype()
+        Dtype(name, "batch2"),
+        expected = batch1.dtype(),
+        got = batch2.dtype(),
+        "expected scalar type {expected} but found {got}"
     );
     Ok(TensorSpec::like(batch1, &[a[0], a[1], b[2]]))
 }
@@ -171,25 +173,25 @@ pub fn mv_meta(self_: &Tensor, vec: &Tensor) -> Result<TensorSpec> {
 fn vector_meta(name: &str, mat: &Tensor, vec: &Tensor) -> Result<TensorSpec> {
     ensure!(
         mat.dim() == 2 && vec.dim() == 1,
-        Shape,
-        "{name}: matrix @ vector expected, got {}, {}",
+        Shape(name, "vec"),
+        "matrix @ vector expected, got {}, {}",
         mat.dim(),
         vec.dim()
     );
     let (rows, columns) = (mat.sizes()[0], mat.sizes()[1]);
     ensure!(
         columns == vec.sizes()[0],
-        Shape,
-        "{name}: size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({})",
+        Shape(name, "vec"),
+        "size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({})",
         vec.sizes()[0]
     );
     ensure_same_device(name, mat, &[vec])?;
     ensure!(
         mat.dtype() == vec.dtype(),
-        Dtype,
-        "{name}: input tensors must have the same dtype, but got {} and {}",
-        mat.dtype(),
-        vec.dtype()
+        Dtype(name, "vec"),
+        expected = mat.dtype(),
+        got = vec.dtype(),
+        "input tensors must have the same dtype, but got {expected} and {got}"
     );
     Ok(TensorSpec::like(mat, &[rows]))
 }
@@ -209,8 +211,8 @@ pub fn addmv_meta(
 ) -> Result<TensorSpec> {
     ensure!(
         self_.dim() <= 1,
-        Shape,
-        "addmv: vector + matrix @ vector expected, got {}, {}, {}",
+        Shape("addmv", "vec"),
+        "vector + matrix @ vector expected, got {}, {}, {}",
         self_.dim(),
         mat.dim(),
         vec.dim()
@@ -235,11 +237,13 @@ pub fn addmv(
 /// Shape and type of [`dot`].
 pub fn dot_meta(self_: &Tensor, tensor: &Tensor) -> Result<TensorSpec> {
     let (a, b) = (self_.dim(), tensor.dim());
-    ensure!(a == 1 && b == 1, Shape, "dot: 1D tensors expected, but got {a}D and {b}D tensors");
+    ensure!(a == 1 && b == 1, Shape("dot", "tensor"), "1D tensors expected, but got {a}D and {b}D tensors");
     ensure_same_device("dot", self_, &[tensor])?;
     ensure!(
         self_.dtype() == tensor.dtype(),
         Dtype,
+        operator = "dot",
+        argument = "tensor",
         "dot : expected both vectors to have same dtype, but found {} and {}",
         self_.dtype(),
         tensor.dtype()
@@ -247,8 +251,8 @@ pub fn dot_meta(self_: &Tensor, tensor: &Tensor) -> Result<TensorSpec> {
     let (a, b) = (self_.numel(), tensor.numel());
     ensure!(
         a == b,
-        Shape,
-        "dot: inconsistent tensor size, expected tensor [{a}] and src [{b}] to have the same number of elements, \
+        Shape("dot", "tensor"),
+        "inconsistent tensor size, expected tensor [{a}] and src [{b}] to have the same number of elements, \
          but got {a} and {b} elements respectively"
     );
     Ok(TensorSpec::like(self_, &[]))
@@ -321,7 +325,7 @@ where
         // SAFETY: the guards are held; `out` has the product's shape, its elements are distinct, and it shares no storage
         // with the operands (`TensorSpec::for_out` ensures both).
         z.packing(&x, || unsafe { z.scale_and_add(&x, &y, added.as_ref(), [alpha, beta]) })
-            .map_err(|e| e.context(name))
+            .map_err(|e| e.in_operator(name))
     })
 }
 

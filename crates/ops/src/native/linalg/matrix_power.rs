@@ -7,14 +7,14 @@ use flambeau_core::{MemoryFormat, Result, bail, ensure};
 pub fn linalg_matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
     const NAME: &str = "linalg.matrix_power";
     let &[.., rows, columns] = self_.sizes() else {
-        bail!(Shape, "{NAME}: The input tensor A must have at least 2 dimensions.");
+        bail!(Shape(NAME, "self"), "The input tensor A must have at least 2 dimensions.");
     };
     ensure!(
         rows == columns,
-        Shape,
-        "{NAME}: A must be batches of square matrices, but they are {rows} by {columns} matrices"
+        Shape(NAME, "self"),
+        "A must be batches of square matrices, but they are {rows} by {columns} matrices"
     );
-    ensure!(n >= 0, NotImplemented, "{NAME}: negative powers need an inverse, which is not implemented");
+    ensure!(n >= 0, NotImplemented(NAME, "n"), "negative powers need an inverse, which is not implemented");
     if n == 0 {
         let one = ops::eye(rows, Some(self_.dtype()), None, Some(self_.device()), None)?;
         return ops::clone(&one.expand(self_.sizes())?, Some(MemoryFormat::Contiguous));

@@ -8,19 +8,19 @@ use flambeau_core::{DimVec, Result, bail, ensure};
 pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     const NAME: &str = "linalg.multi_dot";
     let [first, inside @ .., last] = tensors else {
-        bail!(InvalidArgument, "{NAME}: expected at least 2 tensors but got {}", tensors.len());
+        bail!(InvalidArgument(NAME, "tensors"), "expected at least 2 tensors but got {}", tensors.len());
     };
     ensure!(
         [first, last].iter().all(|t| matches!(t.dim(), 1 | 2)),
-        Shape,
-        "{NAME}: the first and last tensors must be 1D or 2D but got {}D and {}D",
+        Shape(NAME, "tensors"),
+        "the first and last tensors must be 1D or 2D but got {}D and {}D",
         first.dim(),
         last.dim()
     );
     ensure!(
         inside.iter().all(|t| t.dim() == 2),
-        Shape,
-        "{NAME}: tensors between the first and the last must be 2D"
+        Shape(NAME, "tensors"),
+        "tensors between the first and the last must be 2D"
     );
     let (row, column) = (first.dim() == 1, last.dim() == 1);
     let mut matrices = tensors.to_vec();
@@ -33,8 +33,8 @@ pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     let meets = |pair: &[Tensor]| pair[0].sizes()[1] == pair[1].sizes()[0];
     ensure!(
         matrices.windows(2).all(meets),
-        Shape,
-        "{NAME}: tensors cannot be multiplied: their sizes do not match"
+        Shape(NAME, "tensors"),
+        "tensors cannot be multiplied: their sizes do not match"
     );
     let splits = cheapest_splits(&matrices);
     let product = multiplied(&matrices, &splits, 0, matrices.len() - 1)?;
@@ -72,13 +72,13 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
     for matrix in matrices {
         ensure!(
             matrix.dim() == 2,
-            Shape,
-            "chain_matmul: Tensor dimension is {}, expected 2 instead",
+            Shape("chain_matmul", "matrices"),
+            "Tensor dimension is {}, expected 2 instead",
             matrix.dim()
         );
     }
     match matrices {
-        [] => bail!(InvalidArgument, "chain_matmul: Expecting at least 1 matrix"),
+        [] => bail!(InvalidArgument("chain_matmul", "matrices"), "Expecting at least 1 matrix"),
         [only] => Ok(only.clone()),
         several => ops::linalg_multi_dot(several),
     }

@@ -7,16 +7,16 @@ use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensu
 /// Two different dimensions, as nonnegative indices.
 fn two_dims(self_: &Tensor, dim: &[i64]) -> Result<[i64; 2]> {
     const NAME: &str = "linalg.matrix_norm";
-    ensure!(self_.dim() >= 2, Shape, "{NAME}: The input tensor A must have at least 2 dimensions.");
+    ensure!(self_.dim() >= 2, Shape(NAME, "self"), "The input tensor A must have at least 2 dimensions.");
     ensure!(
         self_.dtype().is_floating_point(),
-        Dtype,
-        "{NAME}: Expected a floating point tensor as input. Got {}",
+        Dtype(NAME, "self"),
+        "Expected a floating point tensor as input. Got {}",
         self_.dtype()
     );
     match *crate::native::shape::view::wrap_dims(NAME, dim, self_.dim())? {
         [row, column] => Ok([row as i64, column as i64]),
-        _ => bail!(InvalidArgument, "{NAME}: dim must be a 2-tuple. Got {dim:?}"),
+        _ => bail!(InvalidArgument(NAME, "dim"), "dim must be a 2-tuple. Got {dim:?}"),
     }
 }
 
@@ -34,10 +34,10 @@ pub fn matrix_norm(
     match ord.abs() {
         1.0 | f64::INFINITY => {}
         2.0 => bail!(
-            NotImplemented,
-            "linalg.matrix_norm: orders 2 and -2 need singular values, which are not implemented"
+            NotImplemented("linalg.matrix_norm", "ord"),
+            "orders 2 and -2 need singular values, which are not implemented"
         ),
-        _ => bail!(InvalidArgument, "linalg.matrix_norm: Order {ord} not supported."),
+        _ => bail!(InvalidArgument("linalg.matrix_norm", "ord"), "Order {ord} not supported."),
     }
     let sums = ops::linalg_vector_norm(self_, Scalar::Int(1), Some(&[summed]), true, dtype)?;
     let norm = match ord > 0.0 {
@@ -61,10 +61,10 @@ pub fn matrix_norm_named(
     match ord {
         "fro" => ops::linalg_vector_norm(self_, Scalar::Int(2), Some(&dims), keepdim, dtype),
         "nuc" => bail!(
-            NotImplemented,
-            "linalg.matrix_norm: the nuclear norm needs singular values, which are not implemented"
+            NotImplemented("linalg.matrix_norm", "ord"),
+            "the nuclear norm needs singular values, which are not implemented"
         ),
-        _ => bail!(InvalidArgument, "linalg.matrix_norm: Order {ord} not supported."),
+        _ => bail!(InvalidArgument("linalg.matrix_norm", "ord"), "Order {ord} not supported."),
     }
 }
 
@@ -83,8 +83,8 @@ pub fn norm(
     let count = dim.map_or(self_.dim(), <[i64]>::len);
     ensure!(
         matches!(count, 1 | 2),
-        InvalidArgument,
-        "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {count}D."
+        InvalidArgument("linalg.norm", "self"),
+        "If dim is not specified but ord is, the input must be 1D or 2D. Got {count}D."
     );
     if count == 1 {
         return ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype);
@@ -103,8 +103,8 @@ pub fn norm_named(
     let fits = dim.map_or(self_.dim(), <[i64]>::len) == 2;
     ensure!(
         fits,
-        InvalidArgument,
-        "linalg.norm: If dim is specified, it must be of length 2 for a matrix norm."
+        InvalidArgument("linalg.norm", "dim"),
+        "If dim is specified, it must be of length 2 for a matrix norm."
     );
     ops::linalg_matrix_norm_str_ord(self_, ord, dim.unwrap_or(&[0, 1]), keepdim, dtype)
 }
@@ -112,15 +112,15 @@ pub fn norm_named(
 /// `self_` with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
 pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
     const NAME: &str = "renorm";
-    ensure!(p.to_f64() > 0.0, InvalidArgument, "{NAME}: non-positive-norm not supported");
+    ensure!(p.to_f64() > 0.0, InvalidArgument(NAME, "p"), "non-positive-norm not supported");
     ensure!(
         maxnorm.to_f64() >= 0.0,
-        InvalidArgument,
-        "{NAME}: expected maxnorm to be >= 0 but got {maxnorm}"
+        InvalidArgument(NAME, "maxnorm"),
+        "expected maxnorm to be >= 0 but got {maxnorm}"
     );
     let rank = self_.dim();
-    ensure!(rank > 1, Shape, "{NAME}: input needs at least 2 dimensions, got {rank} dimensions");
-    let d = shape::wrap_dim(dim, rank).map_err(|e| e.context(NAME))?;
+    ensure!(rank > 1, Shape(NAME, "self"), "input needs at least 2 dimensions, got {rank} dimensions");
+    let d = shape::wrap_dim(dim, rank).map_err(|e| e.in_operator(NAME))?;
     let others: DimVec = (0..rank as i64).filter(|other| *other != d as i64).collect();
     let wide = computing_type(self_.dtype());
     let norm = ops::linalg_vector_norm(self_, p, Some(&others), true, Some(wide))?;

@@ -11,7 +11,7 @@ fn build<'a>(
     keeps: impl Fn(i64, i64) -> bool + Sync,
 ) -> Result<()> {
     let &[.., rows, columns] = self_.sizes() else {
-        bail!(Shape, "{}: input tensor must have at least 2 dimensions", iter.name());
+        bail!(Shape(iter.name(), "self"), "input tensor must have at least 2 dimensions");
     };
     let on = Some(self_.device());
     let mask = ops::empty_memory_format(&[rows, columns], Some(ScalarType::Bool), None, on, None, None)?;

@@ -5,9 +5,9 @@ use flambeau_core::{DimVec, Result, ScalarType, ensure};
 
 /// The Vandermonde matrix, with the columns `x^0, x^1, ...`, or in reverse order unless `increasing`.
 pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
-    ensure!(x.dim() == 1, Shape, "vander: x must be a one-dimensional tensor.");
+    ensure!(x.dim() == 1, Shape("vander", "x"), "x must be a one-dimensional tensor.");
     let columns = n.unwrap_or(x.sizes()[0]);
-    ensure!(columns >= 0, InvalidArgument, "vander: N must be non-negative.");
+    ensure!(columns >= 0, InvalidArgument("vander", "N"), "N must be non-negative.");
     let powers = powers(x, columns)?;
     if increasing { Ok(powers) } else { powers.flip(&[1]) }
 }
@@ -17,7 +17,7 @@ pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
     // A scalar is a vector of one element.
     let x = &if x.dim() == 0 { x.reshape(&[1])? } else { x.clone() };
     let columns = n.unwrap_or(x.size(-1)?);
-    ensure!(columns > 1, InvalidArgument, "linalg.vander: N must be greater than 1.");
+    ensure!(columns > 1, InvalidArgument("linalg.vander", "N"), "N must be greater than 1.");
     powers(x, columns)
 }
 

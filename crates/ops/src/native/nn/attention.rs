@@ -127,14 +127,14 @@ fn check(query: &Tensor, key: &Tensor, value: &Tensor, mask: Option<&Tensor>, is
     for (which, tensor) in [("query", query), ("key", key), ("value", value)] {
         ensure!(
             tensor.dim() >= 2,
-            Shape,
-            "{NAME}: Expected query, key, and value to all be at least 2 dimensional, but got {which} of sizes {:?}",
+            Shape(NAME, which),
+            "Expected query, key, and value to all be at least 2 dimensional, but got {which} of sizes {:?}",
             tensor.sizes()
         );
         ensure!(
             tensor.dtype() == query.dtype() && tensor.is_floating_point(),
-            Dtype,
-            "{NAME}: Expected query, key, and value to have the same floating point dtype, but got {which} of {} and query \
+            Dtype(NAME, which),
+            "Expected query, key, and value to have the same floating point dtype, but got {which} of {} and query \
              of {}",
             tensor.dtype(),
             query.dtype()
@@ -142,18 +142,22 @@ fn check(query: &Tensor, key: &Tensor, value: &Tensor, mask: Option<&Tensor>, is
     }
     ensure!(
         last(query, 1) == last(key, 1) && last(key, 2) == last(value, 2),
-        Shape,
-        "{NAME}: expected a key of the width of the query for each value but got query {:?}, key {:?}, value {:?}",
+        Shape(NAME, "key"),
+        "expected a key of the width of the query for each value but got query {:?}, key {:?}, value {:?}",
         query.sizes(),
         key.sizes(),
         value.sizes()
     );
     let Some(mask) = mask else { return Ok(()) };
-    ensure!(!is_causal, InvalidArgument, "{NAME}: Explicit attn_mask should not be set when is_causal=True");
+    ensure!(
+        !is_causal,
+        InvalidArgument(NAME, "attn_mask"),
+        "Explicit attn_mask should not be set when is_causal=True"
+    );
     ensure!(
         mask.dtype() == ScalarType::Bool || mask.dtype() == query.dtype(),
-        Dtype,
-        "{NAME}: Expected attn_mask dtype to be bool or to match query dtype, but got {} and query of {}",
+        Dtype(NAME, "attn_mask"),
+        "Expected attn_mask dtype to be bool or to match query dtype, but got {} and query of {}",
         mask.dtype(),
         query.dtype()
     );
@@ -166,8 +170,8 @@ fn repeat_heads(tensor: &Tensor, query: &Tensor) -> Result<Tensor> {
     let (own, needed) = (heads(tensor), heads(query));
     ensure!(
         own > 0 && needed % own == 0,
-        Shape,
-        "{NAME}: Number of heads in key and value must divide the number of heads in query, but got {own} and {needed}"
+        Shape(NAME, "key"),
+        "Number of heads in key and value must divide the number of heads in query, but got {own} and {needed}"
     );
     ops::repeat_interleave_self_int(tensor, needed / own, Some(-3), None)
 }

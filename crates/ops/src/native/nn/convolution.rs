@@ -49,8 +49,8 @@ pub fn convolution_meta(
         ensure_same_device("convolution", input, &[other])?;
         ensure!(
             other.dtype() == input.dtype(),
-            Dtype,
-            "convolution: expected scalar type {} but found {}",
+            Dtype("convolution"),
+            "expected scalar type {} but found {}",
             input.dtype(),
             other.dtype()
         );
@@ -136,14 +136,14 @@ pub fn convolution_backward(
     let sizes = p.output_sizes(input.sizes(), weight.sizes())?;
     ensure!(
         grad_output.sizes() == sizes.as_slice(),
-        Shape,
-        "convolution_backward: expected `grad_output` of sizes {sizes:?} but got {:?}",
+        Shape("convolution_backward", "grad_output"),
+        "expected `grad_output` of sizes {sizes:?} but got {:?}",
         grad_output.sizes()
     );
     ensure!(
         input.dtype() == weight.dtype() && input.dtype() == grad_output.dtype() && input.is_floating_point(),
-        Dtype,
-        "convolution_backward: expected floating point tensors of one type but got {}, {} and {}",
+        Dtype("convolution_backward"),
+        "expected floating point tensors of one type but got {}, {} and {}",
         grad_output.dtype(),
         input.dtype(),
         weight.dtype()

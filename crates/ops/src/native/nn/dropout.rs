@@ -6,8 +6,8 @@ use flambeau_core::{Result, Scalar, ScalarType, ensure};
 fn check(name: &str, p: f64) -> Result<()> {
     ensure!(
         (0.0..=1.0).contains(&p),
-        InvalidArgument,
-        "{name}: dropout probability has to be between 0 and 1, but got {p}"
+        InvalidArgument(name, "p"),
+        "dropout probability has to be between 0 and 1, but got {p}"
     );
     Ok(())
 }
@@ -118,7 +118,11 @@ impl DropoutKind {
 
 /// One element for each channel of each sample.
 fn channels(name: &str, input: &Tensor) -> Result<Tensor> {
-    ensure!(input.dim() >= 2, Shape, "{name}: Feature dropout requires at least 2 dimensions in the input");
+    ensure!(
+        input.dim() >= 2,
+        Shape(name, "input"),
+        "Feature dropout requires at least 2 dimensions in the input"
+    );
     let mut sizes = vec![1; input.dim()];
     sizes[..2].copy_from_slice(&input.sizes()[..2]);
     ops::empty_memory_format(&sizes, Some(input.dtype()), None, Some(input.device()), None, None)

@@ -19,8 +19,8 @@ pub fn embedding(
     sparse: bool,
 ) -> Result<Tensor> {
     const NAME: &str = "embedding";
-    ensure!(!sparse, NotImplemented, "{NAME}: sparse gradients are not implemented");
-    ensure!(weight.dim() == 2, Shape, "{NAME}: 'weight' must be 2-D but got {}-D", weight.dim());
+    ensure!(!sparse, NotImplemented(NAME, "sparse"), "sparse gradients are not implemented");
+    ensure!(weight.dim() == 2, Shape(NAME, "weight"), "'weight' must be 2-D but got {}-D", weight.dim());
     let indices = long_index(NAME, indices)?;
     let mut sizes = DimVec::from_slice(indices.sizes());
     sizes.push(weight.sizes()[1]);
@@ -54,7 +54,7 @@ pub fn embedding_backward(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    ensure!(!sparse, NotImplemented, "embedding_backward: sparse gradients are not implemented");
+    ensure!(!sparse, NotImplemented("embedding_backward", "sparse"), "sparse gradients are not implemented");
     ops::embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
 }
 
@@ -72,8 +72,8 @@ impl Groups {
         for &index in indices {
             if index < 0 || index >= rows as i64 {
                 bail!(
-                    Index,
-                    "embedding_dense_backward: index {index} is out of bounds for dimension 0 with size {rows}"
+                    Index("embedding_dense_backward", "indices"),
+                    "index {index} is out of bounds for dimension 0 with size {rows}"
                 );
             }
             if index != padding {
@@ -109,8 +109,8 @@ pub fn embedding_dense_backward(
     ensure!(
         indices.numel().checked_mul(width) == Some(grad_output.numel())
             && indices.numel() < i64::from(u32::MAX),
-        Shape,
-        "{NAME}: expected a row of grad_output for each index but got sizes {:?} for indices of sizes {:?}",
+        Shape(NAME, "grad_output"),
+        "expected a row of grad_output for each index but got sizes {:?} for indices of sizes {:?}",
         grad_output.sizes(),
         indices.sizes()
     );

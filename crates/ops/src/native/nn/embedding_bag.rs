@@ -25,7 +25,10 @@ impl BagMode {
             1 => Ok(BagMode::Mean),
             2 => Ok(BagMode::Max),
             other => {
-                bail!(InvalidArgument, "{name}: mode has to be 0 (sum), 1 (mean) or 2 (max) but got {other}")
+                bail!(
+                    InvalidArgument(name, "mode"),
+                    "mode has to be 0 (sum), 1 (mean) or 2 (max) but got {other}"
+                )
             }
         }
     }
@@ -42,20 +45,30 @@ fn bag_count(
     per_sample_weights: Option<&Tensor>,
     include_last_offset: bool,
 ) -> Result<i64> {
-    ensure!(!sparse, NotImplemented, "{NAME}: sparse gradients are not implemented");
-    ensure!(weight.dim() == 2, Shape, "{NAME}: 'weight' must be 2-D but got {}-D", weight.dim());
-    ensure!(indices.dim() == 1, Shape, "{NAME}: input has to be a 1D Tensor, but got {}D", indices.dim());
-    ensure!(offsets.dim() == 1, Shape, "{NAME}: offsets has to be a 1D Tensor, but got {}D", offsets.dim());
+    ensure!(!sparse, NotImplemented(NAME, "sparse"), "sparse gradients are not implemented");
+    ensure!(weight.dim() == 2, Shape(NAME, "weight"), "'weight' must be 2-D but got {}-D", weight.dim());
+    ensure!(
+        indices.dim() == 1,
+        Shape(NAME, "indices"),
+        "input has to be a 1D Tensor, but got {}D",
+        indices.dim()
+    );
+    ensure!(
+        offsets.dim() == 1,
+        Shape(NAME, "offsets"),
+        "offsets has to be a 1D Tensor, but got {}D",
+        offsets.dim()
+    );
     if let Some(scale) = per_sample_weights {
         ensure!(
             mode == BagMode::Sum,
-            InvalidArgument,
-            "{NAME}: per_sample_weights was not None. per_sample_weights is only supported for mode='sum'"
+            InvalidArgument(NAME, "per_sample_weights"),
+            "per_sample_weights was not None. per_sample_weights is only supported for mode='sum'"
         );
         ensure!(
             scale.dtype() == weight.dtype() && scale.sizes() == indices.sizes(),
-            Shape,
-            "{NAME}: expected per_sample_weights of type {} and sizes {:?} but got {} and {:?}",
+            Shape(NAME, "per_sample_weights"),
+            "expected per_sample_weights of type {} and sizes {:?} but got {} and {:?}",
             weight.dtype(),
             indices.sizes(),
             scale.dtype(),
@@ -63,7 +76,11 @@ fn bag_count(
         );
     }
     let count = offsets.numel() - i64::from(include_last_offset);
-    ensure!(count >= 0, InvalidArgument, "{NAME}: include_last_offset: numBags should be at least 1");
+    ensure!(
+        count >= 0,
+        InvalidArgument(NAME, "include_last_offset"),
+        "include_last_offset: numBags should be at least 1"
+    );
     Ok(count)
 }
 
@@ -81,27 +98,27 @@ impl Bags<'_> {
         let first = offsets.first().copied().unwrap_or(len);
         ensure!(
             first == 0 || (offsets.is_empty() && len == 0),
-            InvalidArgument,
-            "{NAME}: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, \
+            InvalidArgument(NAME, "offsets"),
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, \
              got {first}"
         );
         ensure!(
             offsets.windows(2).all(|pair| pair[0] <= pair[1]),
-            InvalidArgument,
-            "{NAME}: expected offsets in ascending order"
+            InvalidArgument(NAME, "offsets"),
+            "expected offsets in ascending order"
         );
         let last = offsets.last().copied().unwrap_or(0);
         ensure!(
             last <= len && (self.count == offsets.len() || last == len),
-            InvalidArgument,
-            "{NAME}: offsets[-1] can not be greater than input's length({len}), and is that where it is included, but got \
+            InvalidArgument(NAME, "offsets"),
+            "offsets[-1] can not be greater than input's length({len}), and is that where it is included, but got \
              offsets[-1] of {last}"
         );
         match self.indices.iter().find(|index| !(0..rows).contains(*index)) {
             None => Ok(()),
             Some(index) => bail!(
-                InvalidArgument,
-                "{NAME}: Expected idx >= 0 && idx < num_embeddings but found idx to be {index}"
+                InvalidArgument(NAME, "indices"),
+                "Expected idx >= 0 && idx < num_embeddings but found idx to be {index}"
             ),
         }
     }
@@ -323,6 +340,8 @@ pub fn embedding_bag_padding_idx(
             ensure!(
                 (-rows..rows).contains(&index),
                 InvalidArgument,
+                operator = "embedding_bag",
+                argument = "padding_idx",
                 "padding_idx must be within the number of embeddings, -{rows} through {}, but got {index}",
                 rows - 1
             );
@@ -359,7 +378,7 @@ pub fn _embedding_bag_backward(
     per_sample_weights: Option<&Tensor>,
     padding_idx: i64,
 ) -> Result<Tensor> {
-    ensure!(!sparse, NotImplemented, "{NAME}: sparse gradients are not implemented");
+    ensure!(!sparse, NotImplemented(NAME, "sparse"), "sparse gradients are not implemented");
     ops::_embedding_bag_dense_backward(
         grad,
         indices,
@@ -418,8 +437,8 @@ pub fn _embedding_bag_per_sample_weights_backward(
 ) -> Result<Tensor> {
     ensure!(
         mode == 0,
-        InvalidArgument,
-        "embedding_bag_backward: per_sample_weights only supported for mode='sum'"
+        InvalidArgument("embedding_bag_backward", "per_sample_weights"),
+        "per_sample_weights only supported for mode='sum'"
     );
     let rows = weight.index_select(0, indices)?;
     let products = grad.index_select(0, offset2bag)?.mul(&rows)?.sum_dim_intlist(Some(&[1]), false)?;

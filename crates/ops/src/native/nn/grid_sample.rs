@@ -23,48 +23,48 @@ const NAME: &str = "grid_sampler()";
 fn check_grid(input: &Tensor, grid: &Tensor, sizes: &[i64], dims: usize) -> Result<()> {
     ensure!(
         input.device() == grid.device(),
-        Device,
-        "{NAME}: expected input and grid to be on same device, but input is on {} and grid is on {}",
+        Device(NAME, "grid"),
+        "expected input and grid to be on same device, but input is on {} and grid is on {}",
         input.device(),
         grid.device()
     );
     ensure!(
         input.dtype() == grid.dtype() && input.is_floating_point(),
-        Dtype,
-        "{NAME}: expected input and grid to have same floating point dtype, but input has {} and grid has {}",
+        Dtype(NAME, "grid"),
+        "expected input and grid to have same floating point dtype, but input has {} and grid has {}",
         input.dtype(),
         grid.dtype()
     );
     ensure!(
         sizes.len() == dims + 2 && grid.dim() == dims + 2,
-        Shape,
-        "{NAME}: expected {}D input and grid with same number of dimensions, but got input with sizes {sizes:?} and grid with \
+        Shape(NAME, "grid"),
+        "expected {}D input and grid with same number of dimensions, but got input with sizes {sizes:?} and grid with \
          sizes {:?}",
         dims + 2,
         grid.sizes()
     );
     ensure!(
         sizes[0] == grid.sizes()[0],
-        Shape,
-        "{NAME}: expected grid and input to have same batch size, but got input with sizes {sizes:?} and grid with sizes {:?}",
+        Shape(NAME, "grid"),
+        "expected grid and input to have same batch size, but got input with sizes {sizes:?} and grid with sizes {:?}",
         grid.sizes()
     );
     ensure!(
         grid.sizes()[dims + 1] == dims as i64,
-        Shape,
-        "{NAME}: expected grid to have size {dims} in last dimension, but got grid with sizes {:?}",
+        Shape(NAME, "grid"),
+        "expected grid to have size {dims} in last dimension, but got grid with sizes {:?}",
         grid.sizes()
     );
     let pixels = sizes[2..].iter().try_fold(1i64, |product, size| product.checked_mul(*size));
     ensure!(
         pixels.is_some_and(|pixels| pixels < i64::from(NO_PIXEL)),
-        NotImplemented,
-        "{NAME}: images of more than 2^32 - 2 pixels are not implemented, but input has sizes {sizes:?}"
+        NotImplemented(NAME, "input"),
+        "images of more than 2^32 - 2 pixels are not implemented, but input has sizes {sizes:?}"
     );
     ensure!(
         sizes[2..].iter().all(|size| *size > 0),
-        Shape,
-        "{NAME}: expected input to have non-empty spatial dimensions, but input has sizes {sizes:?}"
+        Shape(NAME, "input"),
+        "expected input to have non-empty spatial dimensions, but input has sizes {sizes:?}"
     );
     Ok(())
 }
@@ -95,7 +95,7 @@ fn sample_images<N: Numeric>(
     let points = shape::product(&grid.sizes()[1..=sizes.len()]) as usize;
     let pass = Pass { pixels: sizes.iter().product(), points, each: how.pixels_per_sample(), transposed };
     let mut weights = fallible::filled((NO_PIXEL, N::of(Scalar::Float(0.0))), points * pass.each)
-        .map_err(|e| e.context(NAME))?;
+        .map_err(|e| e.in_operator(NAME))?;
     with_slices(NAME, &[grid, from], &[to], |s| {
         let (grid, from, to) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<N>(0)?);
         let part = |all: usize, n: usize| n * (all / batch)..(n + 1) * (all / batch);
@@ -121,7 +121,12 @@ fn run(how: &Sampling, [grid, from, output]: [&Tensor; 3], spatial: &[i64], tran
         match from.dtype() {
             ScalarType::F64 => sample_images::<f64>(how, tensors, &sizes, transposed, |x| x)?,
             ScalarType::F32 => sample_images::<f32>(how, tensors, &sizes, transposed, f64::from)?,
-            other => bail!(NotImplemented, "\"grid_sampler\" not implemented for '{other}'"),
+            other => bail!(
+                NotImplemented,
+                operator = "grid_sampler",
+                argument = "input",
+                "\"grid_sampler\" not implemented for '{other}'"
+            ),
         }
     }
     if direct { Ok(()) } else { ops::copy_(output, &wide, false) }
@@ -161,8 +166,8 @@ pub fn _grid_sample_transposed(
     let sizes: DimVec = input_size[..2].iter().chain(&grid.sizes()[1..=dims]).copied().collect();
     ensure!(
         grad_output.sizes() == sizes.as_slice(),
-        Shape,
-        "{NAME}: expected `grad_output` of sizes {sizes:?} but got {:?}",
+        Shape(NAME, "grad_output"),
+        "expected `grad_output` of sizes {sizes:?} but got {:?}",
         grad_output.sizes()
     );
     let output = TensorSpec::like(grad_output, input_size).allocate(NAME)?;

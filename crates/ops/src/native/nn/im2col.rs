@@ -8,11 +8,15 @@ fn pair(name: &str, what: &str, values: &[i64], min: i64) -> Result<[i64; 2]> {
         [both] => [both, both],
         [first, second] => [first, second],
         _ => {
-            bail!(InvalidArgument, "{name}: It is expected {what} equals to 2, but got size {}", values.len())
+            bail!(
+                InvalidArgument(name, what),
+                "It is expected {what} equals to 2, but got size {}",
+                values.len()
+            )
         }
     };
     let in_range = pair.iter().all(|v| (min..1 << 31).contains(v));
-    ensure!(in_range, InvalidArgument, "{name}: {what} should be at least {min}, but got {pair:?}");
+    ensure!(in_range, InvalidArgument(name, what), "{what} should be at least {min}, but got {pair:?}");
     Ok(pair)
 }
 
@@ -44,8 +48,8 @@ impl Patches {
         let room = size + 2 * self.padding[d] - self.extent(d);
         ensure!(
             room >= 0,
-            Shape,
-            "{name}: Given an image of size {size}, kernel {}, dilation {} and padding {}, the number of sliding blocks must be \
+            Shape(name, "self"),
+            "Given an image of size {size}, kernel {}, dilation {} and padding {}, the number of sliding blocks must be \
              at least one",
             self.kernel[d],
             self.dilation[d],
@@ -66,8 +70,8 @@ fn batched(name: &str, self_: &Tensor, rank: usize) -> Result<(Tensor, bool)> {
         dim if dim == rank => Ok((self_.clone(), false)),
         dim if dim + 1 == rank => Ok((self_.unsqueeze(0)?, true)),
         dim => bail!(
-            Shape,
-            "{name}: Expected {}D or {rank}D tensor but got {dim}D, of sizes {:?}",
+            Shape(name, "self"),
+            "Expected {}D or {rank}D tensor but got {dim}D, of sizes {:?}",
             rank - 1,
             self_.sizes()
         ),
@@ -121,8 +125,8 @@ pub fn col2im(
     let area = shape::numel(&p.kernel)?;
     ensure!(
         rows % area == 0 && columns == shape::numel(&blocks)?,
-        Shape,
-        "{NAME}: Expected size of input's dimension 1 to be divisible by the product of kernel_size, and dimension 2 to match the \
+        Shape(NAME, "self"),
+        "Expected size of input's dimension 1 to be divisible by the product of kernel_size, and dimension 2 to match the \
          calculated number of sliding blocks {} * {}, but got input of sizes {:?}",
         blocks[0],
         blocks[1],

@@ -24,16 +24,22 @@ use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 use reduction::Reduction;
 
 fn loss_meta(name: &str, args: &[&Tensor], reduction: i64) -> Result<TensorSpec> {
-    let reduction = Reduction::of(reduction).map_err(|e| e.context(name))?;
+    let reduction = Reduction::of(reduction).map_err(|e| e.in_operator(name))?;
     if let Some(spec) = spec_without_broadcast(args, reduction) {
         return Ok(spec);
     }
     let mut sizes = DimVec::new();
     for arg in args {
-        sizes = shape::broadcast(&sizes, arg.sizes()).map_err(|e| e.context(name))?;
+        sizes = shape::broadcast(&sizes, arg.sizes()).map_err(|e| e.in_operator(name))?;
     }
     let dtype = result_type(args.iter().copied())?;
-    ensure!(dtype.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{dtype}'");
+    ensure!(
+        dtype.is_floating_point(),
+        NotImplemented,
+        operator = name,
+        argument = "self",
+        "\"{name}\" not implemented for '{dtype}'"
+    );
     if reduction != Reduction::None {
         return Ok(TensorSpec::new(&[], dtype, args[0].device()));
     }
@@ -151,7 +157,13 @@ pub fn l1_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor
 
 /// Shape and type of [`smooth_l1_loss`].
 pub fn smooth_l1_loss_meta(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Result<TensorSpec> {
-    ensure!(beta >= 0.0, InvalidArgument, "smooth_l1_loss does not support negative values for beta.");
+    ensure!(
+        beta >= 0.0,
+        InvalidArgument,
+        operator = "smooth_l1_loss",
+        argument = "beta",
+        "smooth_l1_loss does not support negative values for beta."
+    );
     loss_meta("smooth_l1_loss", &[self_, target], reduction)
 }
 
@@ -192,7 +204,13 @@ pub fn smooth_l1_loss_backward(
 
 /// Shape and type of [`huber_loss`].
 pub fn huber_loss_meta(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<TensorSpec> {
-    ensure!(delta > 0.0, InvalidArgument, "huber_loss does not support non-positive values for delta.");
+    ensure!(
+        delta > 0.0,
+        InvalidArgument,
+        operator = "huber_loss",
+        argument = "delta",
+        "huber_loss does not support non-positive values for delta."
+    );
     loss_meta("huber_loss", &[self_, target], reduction)
 }
 
@@ -248,7 +266,13 @@ pub fn binary_cross_entropy(
         let (min, max) = ops::aminmax(self_, None, false)?;
         let inside = as_dtype(&min, ScalarType::F64)?.item::<f64>()? >= 0.0
             && as_dtype(&max, ScalarType::F64)?.item::<f64>()? <= 1.0;
-        ensure!(inside, InvalidArgument, "all elements of input should be between 0 and 1");
+        ensure!(
+            inside,
+            InvalidArgument,
+            operator = "binary_cross_entropy",
+            argument = "self",
+            "all elements of input should be between 0 and 1"
+        );
     }
     let weight = weight_or_one(weight)?;
     reduced("binary_cross_entropy", [self_, target, &weight], reduction, out, Bce {})

@@ -28,27 +28,34 @@ fn last_dims(
 ) -> Result<DimMask> {
     ensure!(
         !normalized_shape.is_empty(),
-        Shape,
-        "{name}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got \
+        Shape(name, "normalized_shape"),
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got \
          normalized_shape = {normalized_shape:?}"
     );
     for (which, parameter) in ["weight", "bias"].iter().zip(parameters) {
         let sizes = parameter.map_or(normalized_shape, Tensor::sizes);
         ensure!(
             sizes == normalized_shape,
-            Shape,
-            "{name}: Expected {which} to be of same shape as normalized_shape, but got {which} of shape {sizes:?} and \
+            Shape(name, which),
+            "Expected {which} to be of same shape as normalized_shape, but got {which} of shape {sizes:?} and \
              normalized_shape = {normalized_shape:?}"
         );
     }
     ensure!(
         input.sizes().ends_with(normalized_shape),
-        Shape,
-        "{name}: Given normalized_shape={normalized_shape:?}, expected input with shape [*, {normalized_shape:?}], but got \
+        Shape(name, "input"),
+        "Given normalized_shape={normalized_shape:?}, expected input with shape [*, {normalized_shape:?}], but got \
          input of size {:?}",
         input.sizes()
     );
-    ensure!(input.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{}'", input.dtype());
+    ensure!(
+        input.is_floating_point(),
+        NotImplemented,
+        operator = name,
+        argument = "input",
+        "\"{name}\" not implemented for '{}'",
+        input.dtype()
+    );
     let dims: Vec<i64> =
         (0..normalized_shape.len() as i64).map(|d| d - normalized_shape.len() as i64).collect();
     DimMask::new(Some(&dims), input.dim())
@@ -168,8 +175,8 @@ fn check_backward(
 ) -> Result<()> {
     ensure!(
         grad_out.sizes() == input.sizes(),
-        Shape,
-        "{name}: expected `grad_out` of sizes {:?} but got {:?}",
+        Shape(name, "grad_out"),
+        "expected `grad_out` of sizes {:?} but got {:?}",
         input.sizes(),
         grad_out.sizes()
     );
@@ -177,7 +184,7 @@ fn check_backward(
     let rows = outer.iter().fold(1i64, |all, size| all.wrapping_mul(*size));
     for (which, statistic) in ["mean", "rstd"].iter().zip(statistics) {
         let got = statistic.map_or(rows, Tensor::numel);
-        ensure!(got == rows, Shape, "{name}: expected `{which}` of {rows} elements but got {got}");
+        ensure!(got == rows, Shape(name, which), "expected `{which}` of {rows} elements but got {got}");
     }
     Ok(())
 }

@@ -11,12 +11,17 @@ fn padded(
     n: usize,
     (is_reflection, source): (bool, fn(i64, i64) -> i64),
 ) -> Result<Tensor> {
-    ensure!(padding.len() == 2 * n, InvalidArgument, "{name}: padding size is expected to be {}", 2 * n);
+    ensure!(
+        padding.len() == 2 * n,
+        InvalidArgument(name, "padding"),
+        "padding size is expected to be {}",
+        2 * n
+    );
     let rank = self_.dim();
     ensure!(
         rank == n + 1 || rank == n + 2,
-        Shape,
-        "{name}: Expected {}D or {}D (batch mode) tensor for input, but got: {:?}",
+        Shape(name, "self"),
+        "Expected {}D or {}D (batch mode) tensor for input, but got: {:?}",
         n + 1,
         n + 2,
         self_.sizes()
@@ -26,8 +31,8 @@ fn padded(
         let size = self_.sizes()[d];
         ensure!(
             size > 0 && (!is_reflection || (pair[0] < size && pair[1] < size)),
-            InvalidArgument,
-            "{name}: Padding size should be less than the corresponding input dimension, but got: padding ({}, {}) at dimension \
+            InvalidArgument(name, "padding"),
+            "Padding size should be less than the corresponding input dimension, but got: padding ({}, {}) at dimension \
              {d} of input {:?}",
             pair[0],
             pair[1],
@@ -36,11 +41,11 @@ fn padded(
         let in_range = pair.iter().all(|p| p.unsigned_abs() < 1 << 31) && size + pair[0] + pair[1] > 0;
         ensure!(
             in_range,
-            InvalidArgument,
-            "{name}: input of size {size} with padding {pair:?} has no output"
+            InvalidArgument(name, "padding"),
+            "input of size {size} with padding {pair:?} has no output"
         );
         let indices = fallible::collect((-pair[0]..size + pair[1]).map(|index| source(index, size)))
-            .map_err(|e| e.context(name))?;
+            .map_err(|e| e.in_operator(name))?;
         let count = indices.len() as i64;
         output = output.index_select(d as i64, &Tensor::from_vec(indices, &[count])?.to(self_.device())?)?;
     }

@@ -13,18 +13,18 @@ pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
     const NAME: &str = "pixel_shuffle";
     let &[.., c, h, w] = self_.sizes() else {
         bail!(
-            Shape,
-            "{NAME}: expects input to have at least 3 dimensions, but got input with {} dimension(s)",
+            Shape(NAME, "self"),
+            "expects input to have at least 3 dimensions, but got input with {} dimension(s)",
             self_.dim()
         );
     };
     let r = upscale_factor;
-    ensure!(r > 0, InvalidArgument, "{NAME}: expects a positive upscale_factor, but got {r}");
+    ensure!(r > 0, InvalidArgument(NAME, "upscale_factor"), "expects a positive upscale_factor, but got {r}");
     let square = r.checked_mul(r).filter(|square| c % square == 0);
     let Some(square) = square else {
         bail!(
-            InvalidArgument,
-            "{NAME}: expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but \
+            InvalidArgument(NAME, "self"),
+            "expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but \
              input.size(-3)={c} is not divisible by {r}^2"
         );
     };
@@ -45,17 +45,21 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
     const NAME: &str = "pixel_unshuffle";
     let &[.., c, h, w] = self_.sizes() else {
         bail!(
-            Shape,
-            "{NAME}: expects input to have at least 3 dimensions, but got input with {} dimension(s)",
+            Shape(NAME, "self"),
+            "expects input to have at least 3 dimensions, but got input with {} dimension(s)",
             self_.dim()
         );
     };
     let r = downscale_factor;
-    ensure!(r > 0, InvalidArgument, "{NAME}: expects a positive downscale_factor, but got {r}");
+    ensure!(
+        r > 0,
+        InvalidArgument(NAME, "downscale_factor"),
+        "expects a positive downscale_factor, but got {r}"
+    );
     ensure!(
         h % r == 0 && w % r == 0,
-        InvalidArgument,
-        "{NAME}: expects height and width to be divisible by downscale_factor, but {h} and {w} are not divisible by {r}"
+        InvalidArgument(NAME, "self"),
+        "expects height and width to be divisible by downscale_factor, but {h} and {w} are not divisible by {r}"
     );
     let with = |rest: &[i64]| -> DimVec { leading_sizes(self_, 3).iter().chain(rest).copied().collect() };
     let split = self_.reshape(&with(&[c, h / r, r, w / r, r]))?;
@@ -69,17 +73,21 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
 pub fn channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
     const NAME: &str = "channel_shuffle";
     let [_, c, _, ..] = *self_.sizes() else {
-        bail!(Shape, "{NAME}: expects input with > 2 dims, but got input with sizes {:?}", self_.sizes());
+        bail!(
+            Shape(NAME, "self"),
+            "expects input with > 2 dims, but got input with sizes {:?}",
+            self_.sizes()
+        );
     };
     ensure!(
         groups > 0,
-        InvalidArgument,
-        "{NAME}: Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        InvalidArgument(NAME, "groups"),
+        "Number of groups to divide channels in must be positive. Value of groups:{groups}"
     );
     ensure!(
         c % groups == 0,
-        InvalidArgument,
-        "{NAME}: Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
+        InvalidArgument(NAME, "groups"),
+        "Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
     );
     let split = self_.reshape(&[self_.sizes()[0], groups, c / groups, -1])?;
     let shuffled = split.permute(&[0, 2, 1, 3])?.reshape(self_.sizes())?;

@@ -48,18 +48,16 @@ impl Resizing {
             (None, Some(factors)) => {
                 ensure!(
                     factors.len() == self.dims && own.len() == self.dims,
-                    InvalidArgument,
-                    "{}: expected {} scale factors but got {}",
-                    self.name,
+                    InvalidArgument(self.name, "scale_factors"),
+                    "expected {} scale factors but got {}",
                     self.dims,
                     factors.len()
                 );
                 Ok(own.iter().zip(factors).map(|(size, factor)| (*size as f64 * factor) as i64).collect())
             }
             _ => bail!(
-                InvalidArgument,
-                "{}: Must specify exactly one of output_size and scale_factors",
-                self.name
+                InvalidArgument(self.name, "output_size"),
+                "Must specify exactly one of output_size and scale_factors"
             ),
         }
     }
@@ -68,15 +66,15 @@ impl Resizing {
         let name = self.name;
         ensure!(
             sizes.len() == self.dims,
-            InvalidArgument,
-            "{name}: It is expected output_size equals to {}, but got size {}",
+            InvalidArgument(name, "output_size"),
+            "It is expected output_size equals to {}, but got size {}",
             self.dims,
             sizes.len()
         );
         ensure!(
             input.dim() == self.dims + 2,
-            Shape,
-            "{name}: Non-empty {}D data tensor expected but got a tensor with sizes {:?}",
+            Shape(name, "self"),
+            "Non-empty {}D data tensor expected but got a tensor with sizes {:?}",
             self.dims + 2,
             input.sizes()
         );
@@ -84,12 +82,14 @@ impl Resizing {
         let usable = own.iter().chain(sizes).all(|s| (1..1 << 31).contains(s));
         ensure!(
             usable,
-            InvalidArgument,
-            "{name}: Input and output sizes should be greater than 0, but got input {own:?} output {sizes:?}"
+            InvalidArgument(name, "output_size"),
+            "Input and output sizes should be greater than 0, but got input {own:?} output {sizes:?}"
         );
         ensure!(
             self.kind.copies_elements() || input.dtype().is_floating_point(),
             NotImplemented,
+            operator = name,
+            argument = "self",
             "\"{name}\" not implemented for '{}'",
             input.dtype()
         );

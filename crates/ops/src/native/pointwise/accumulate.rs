@@ -74,5 +74,5 @@ fn add_small<T: Element + AddAssign + Mul<Output = T>>(
         };
         sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += alpha * *term);
     })
-    .map_err(|e| e.context("add_"))
+    .map_err(|e| e.in_operator("add_"))
 }

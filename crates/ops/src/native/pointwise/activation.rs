@@ -120,8 +120,8 @@ fn is_tanh(name: &str, approximate: &str) -> Result<bool> {
         "none" => Ok(false),
         "tanh" => Ok(true),
         other => bail!(
-            InvalidArgument,
-            "{name}: approximate argument must be either none or tanh, but got {other}"
+            InvalidArgument(name, "approximate"),
+            "approximate argument must be either none or tanh, but got {other}"
         ),
     }
 }
@@ -172,10 +172,9 @@ pub fn leaky_relu_backward_meta<'a>(
 ) -> Result<()> {
     ensure!(
         !self_is_result || negative_slope.to_f64() >= 0.0,
-        InvalidArgument,
-        "{}: In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is \
-         caused by calling in-place forward function with a negative slope, please call out-of-place version instead.",
-        iter.name()
+        InvalidArgument(iter.name(), "negative_slope"),
+        "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is \
+         caused by calling in-place forward function with a negative slope, please call out-of-place version instead."
     );
     iter.build_binary_op(grad_output, self_)
 }
@@ -192,10 +191,9 @@ pub fn elu_backward_meta<'a>(
 ) -> Result<()> {
     ensure!(
         !is_result || alpha.to_f64() >= 0.0,
-        InvalidArgument,
-        "{}: In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused by \
-         calling in-place forward function with a negative slope, please call out-of-place version instead.",
-        iter.name()
+        InvalidArgument(iter.name(), "alpha"),
+        "In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused by \
+         calling in-place forward function with a negative slope, please call out-of-place version instead."
     );
     iter.build_binary_op(grad_output, self_or_result)
 }
@@ -218,8 +216,8 @@ pub fn elu_backward(
 fn hardtanh_limits(self_: &Tensor, min: Scalar, max: Scalar) -> Result<(Scalar, Scalar)> {
     ensure!(
         self_.dtype() != ScalarType::Bool,
-        NotImplemented,
-        "hardtanh: Bool inputs not supported for hardtanh"
+        NotImplemented("hardtanh", "self"),
+        "Bool inputs not supported for hardtanh"
     );
     Ok(if self_.is_floating_point() {
         (min, max)

@@ -62,25 +62,34 @@ pub fn softshrink_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, lam
     let value = lambd.to_f64();
     ensure!(
         value >= 0.0 && value.is_finite(),
-        InvalidArgument,
-        "{}: lambda must be greater or equal to 0 and finite, but found to be {value}.",
-        iter.name()
+        InvalidArgument(iter.name(), "lambd"),
+        "lambda must be greater or equal to 0 and finite, but found to be {value}."
     );
     softshrink_by_meta(iter, self_, lambd)
 }
 
 fn ensure_floating(name: &str, tensor: &Tensor) -> Result<()> {
     let dtype = tensor.dtype();
-    ensure!(dtype.is_floating_point(), NotImplemented, "{name} is not implemented for {dtype}");
+    ensure!(
+        dtype.is_floating_point(),
+        NotImplemented,
+        operator = name,
+        argument = "self",
+        "{name} is not implemented for {dtype}"
+    );
     Ok(())
 }
 
 /// The two halves of a tensor along a dimension.
 fn halves(name: &str, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    ensure!(self_.dim() > 0, Shape, "{name}: glu does not support 0-dimensional tensors");
+    ensure!(self_.dim() > 0, Shape(name, "self"), "glu does not support 0-dimensional tensors");
     let d = flambeau_core::shape::wrap_dim(dim, self_.dim())?;
     let size = self_.sizes()[d];
-    ensure!(size % 2 == 0, Shape, "{name}: Halving dimension must be even, but dimension {d} is size {size}");
+    ensure!(
+        size % 2 == 0,
+        Shape(name, "self"),
+        "Halving dimension must be even, but dimension {d} is size {size}"
+    );
     Ok((ops::narrow(self_, d as i64, 0, size / 2)?, ops::narrow(self_, d as i64, size / 2, size / 2)?))
 }
 
@@ -115,7 +124,11 @@ pub fn celu_(self_: &Tensor, alpha: Scalar) -> Result<()> {
 }
 
 fn inverse(name: &str, alpha: Scalar) -> Result<Scalar> {
-    ensure!(alpha.to_f64() != 0.0, InvalidArgument, "{name}: ZeroDivisionError: alpha cannot be 0 for CELU");
+    ensure!(
+        alpha.to_f64() != 0.0,
+        InvalidArgument(name, "alpha"),
+        "ZeroDivisionError: alpha cannot be 0 for CELU"
+    );
     Ok(Scalar::Float(1.0 / alpha.to_f64()))
 }
 
@@ -147,27 +160,27 @@ pub fn relu6_(self_: &Tensor) -> Result<()> {
 pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dtype() == weight.dtype(),
-        Dtype,
-        "prelu: Type promoting not supported. Got {} and {}",
+        Dtype("prelu", "weight"),
+        "Type promoting not supported. Got {} and {}",
         self_.dtype(),
         weight.dtype()
     );
     ensure_floating("prelu", self_)?;
     ensure!(
         weight.dim() <= 1,
-        Shape,
-        "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
+        Shape("prelu", "weight"),
+        "Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
         weight.dim()
     );
     if weight.numel() == 1 {
         return ops::_prelu_kernel(self_, &ops::reshape(weight, &vec![1; self_.dim()])?);
     }
-    ensure!(self_.dim() > 0, Shape, "prelu: Not allow zero-dim input tensor.");
+    ensure!(self_.dim() > 0, Shape("prelu", "self"), "Not allow zero-dim input tensor.");
     let channels = if self_.dim() > 1 { self_.sizes()[1] } else { 1 };
     ensure!(
         weight.numel() == channels,
-        Shape,
-        "prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel size = \
+        Shape("prelu", "weight"),
+        "Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel size = \
          {channels}.",
         weight.numel()
     );
@@ -200,8 +213,8 @@ fn slope_bounds(name: &str, lower: Scalar, upper: Scalar) -> Result<(f64, f64, S
     let (lower, upper) = (lower.to_f64(), upper.to_f64());
     ensure!(
         lower <= upper,
-        InvalidArgument,
-        "{name}: Lower bound should be less than or equal to the upper bound"
+        InvalidArgument(name, "upper"),
+        "Lower bound should be less than or equal to the upper bound"
     );
     Ok((lower, upper, Scalar::Float((lower + upper) / 2.0)))
 }
@@ -215,8 +228,8 @@ fn draw_slopes(
 ) -> Result<()> {
     ensure!(
         self_.sizes() == noise.sizes(),
-        Shape,
-        "rrelu_with_noise: expected `noise` of sizes {:?} but got {:?}",
+        Shape("rrelu_with_noise", "noise"),
+        "expected `noise` of sizes {:?} but got {:?}",
         self_.sizes(),
         noise.sizes()
     );
@@ -257,8 +270,8 @@ pub fn rrelu_with_noise_(
     }
     ensure!(
         self_.dtype() == noise.dtype(),
-        Dtype,
-        "rrelu_with_noise_: expected `noise` of {} but got {}",
+        Dtype("rrelu_with_noise_", "noise"),
+        "expected `noise` of {} but got {}",
         self_.dtype(),
         noise.dtype()
     );

@@ -13,15 +13,13 @@ fn check_alpha(iter: &TensorIterator<'_>, alpha: Scalar) -> Result<()> {
     let dtype = iter.common_dtype();
     ensure!(
         dtype.is_floating_point() || !alpha.is_floating_point(),
-        Dtype,
-        "{}: For integral input tensors, argument alpha must not be a floating point number.",
-        iter.name()
+        Dtype(iter.name(), "alpha"),
+        "For integral input tensors, argument alpha must not be a floating point number."
     );
     ensure!(
         dtype == ScalarType::Bool || !matches!(alpha, Scalar::Bool(_)),
-        Dtype,
-        "{}: Boolean alpha only supported for Boolean results.",
-        iter.name()
+        Dtype(iter.name(), "alpha"),
+        "Boolean alpha only supported for Boolean results."
     );
     Ok(())
 }
@@ -78,17 +76,15 @@ pub fn sub_meta<'a>(
 fn check_sub(iter: &TensorIterator<'_>, self_: &Tensor, other: &Tensor) -> Result<()> {
     ensure!(
         iter.common_dtype() != ScalarType::Bool,
-        Dtype,
-        "{}: Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` \
-         operator instead.",
-        iter.name()
+        Dtype(iter.name(), "other"),
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` \
+         operator instead."
     );
     ensure!(
         self_.dtype() != ScalarType::Bool && other.dtype() != ScalarType::Bool,
-        Dtype,
-        "{}: Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the \
-         `~` or `logical_not()` operator instead.",
-        iter.name()
+        Dtype(iter.name()),
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the \
+         `~` or `logical_not()` operator instead."
     );
     Ok(())
 }

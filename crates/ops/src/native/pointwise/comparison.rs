@@ -112,15 +112,18 @@ pub fn isclose_meta<'a>(
 ) -> Result<()> {
     ensure!(
         self_.dtype() == other.dtype(),
-        Dtype,
-        "isclose: expected `other` of type {} but got {}",
+        Dtype("isclose", "other"),
+        "expected `other` of type {} but got {}",
         self_.dtype(),
         other.dtype()
     );
     for (name, value) in [("rtol", rtol), ("atol", atol)] {
         // A NaN tolerance passes, as in PyTorch: then only equal elements are close.
         if value < 0.0 {
-            bail!(InvalidArgument, "isclose: {name} must be greater than or equal to zero, but got {value}");
+            bail!(
+                InvalidArgument("isclose", name),
+                "{name} must be greater than or equal to zero, but got {value}"
+            );
         }
     }
     iter.add_input(self_);

@@ -114,9 +114,8 @@ fn ensure_numbers_fit(iter: &TensorIterator<'_>, operands: [&Tensor; 2]) -> Resu
         let value = number.item_scalar()?;
         ensure!(
             value.is_in_range(dtype),
-            InvalidArgument,
-            "{}: expected a number in the range of {dtype} but got {value}",
-            iter.name()
+            InvalidArgument(iter.name(), "other"),
+            "expected a number in the range of {dtype} but got {value}"
         );
     }
     Ok(())
@@ -147,8 +146,8 @@ impl Rounding {
             Some("trunc") => Ok(Rounding::Trunc),
             Some("floor") => Ok(Rounding::Floor),
             Some(other) => bail!(
-                InvalidArgument,
-                "{name}: div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
+                InvalidArgument(name, "rounding_mode"),
+                "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
             ),
         }
     }

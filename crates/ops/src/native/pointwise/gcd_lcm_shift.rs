@@ -22,7 +22,7 @@ macro_rules! of_integers {
         $(#[$doc])*
         pub fn $name(iter: &mut TensorIterator<'_>, self_: &Tensor, other: &Tensor) -> Result<()> {
             let dtype = iter.common_dtype();
-            ensure!(dtype != ScalarType::Bool, NotImplemented, "{}: not implemented for {dtype}", iter.name());
+            ensure!(dtype != ScalarType::Bool, NotImplemented(iter.name(), "self"), "not implemented for {dtype}");
             $any(iter, self_, other)
         }
     )*};

@@ -80,9 +80,8 @@ fn integer_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl Integ
     let dtype = iter.common_dtype();
     ensure!(
         dtype != ScalarType::Bool,
-        NotImplemented,
-        "{}: \"pow\" not implemented for {dtype}",
-        iter.name()
+        NotImplemented(iter.name(), "self"),
+        "\"pow\" not implemented for {dtype}"
     );
     loops::integer_kernel(iter, formula)
 }
@@ -105,12 +104,11 @@ pub fn pow(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: &Tensor) -> 
 pub fn pow_scalar_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, exponent: Scalar) -> Result<()> {
     ensure!(
         !(self_.dtype().is_integral(true) && exponent.is_integral(true) && exponent.to_i64() < 0),
-        InvalidArgument,
-        "{}: Integers to negative integer powers are not allowed.",
-        iter.name()
+        InvalidArgument(iter.name(), "exponent"),
+        "Integers to negative integer powers are not allowed."
     );
     if self_.dtype() != ScalarType::Bool && exponent.is_integral(true) {
-        exponent.check_range(self_.dtype()).map_err(|e| e.context(iter.name()))?;
+        exponent.check_range(self_.dtype()).map_err(|e| e.in_operator(iter.name()))?;
     }
     build_with_scalars(iter, self_, [exponent])
 }

@@ -209,7 +209,7 @@ pub fn nextafter(iter: &mut TensorIterator<'_>, self_: &Tensor, other: &Tensor) 
 }
 
 fn not_for(name: &str, dtype: ScalarType) -> Result<()> {
-    flambeau_core::bail!(NotImplemented, "{name}: not implemented for {dtype}")
+    flambeau_core::bail!(NotImplemented(name, "self"), "not implemented for {dtype}")
 }
 
 /// The mantissa in 1/2 to 1 and the exponent of a finite number; other numbers as they are, with an exponent of 0.
@@ -235,8 +235,8 @@ fn split<V: Float>(x: V) -> (V, V) {
 pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     ensure!(
         self_.is_floating_point(),
-        InvalidArgument,
-        "frexp: torch.frexp() only supports floating-point dtypes"
+        InvalidArgument("frexp", "self"),
+        "torch.frexp() only supports floating-point dtypes"
     );
     let (mut of_mantissa, mut of_exponent) =
         (TensorIterator::functional("frexp"), TensorIterator::functional("frexp"));
@@ -267,9 +267,8 @@ pub fn heaviside_meta<'a>(
 ) -> Result<()> {
     ensure!(
         self_.dtype() == values.dtype(),
-        InvalidArgument,
-        "{}: heaviside is not yet implemented for tensors with different dtypes.",
-        iter.name()
+        InvalidArgument(iter.name(), "values"),
+        "heaviside is not yet implemented for tensors with different dtypes."
     );
     iter.build_binary_op(self_, values)?;
     crate::native::formulas::check_out(iter, self_.dtype())
@@ -317,8 +316,8 @@ pub fn float_power_scalar(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
 fn check_f64(self_: &Tensor) -> Result<()> {
     ensure!(
         self_.dtype() == ScalarType::F64,
-        InvalidArgument,
-        "float_power_: the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
+        InvalidArgument("float_power_", "self"),
+        "the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
         self_.dtype(),
         ScalarType::F64
     );
@@ -353,8 +352,8 @@ pub fn isreal(self_: &Tensor) -> Result<Tensor> {
 pub fn positive(self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dtype() != ScalarType::Bool,
-        NotImplemented,
-        "positive: The `+` operator, on a bool tensor is not supported."
+        NotImplemented("positive", "self"),
+        "The `+` operator, on a bool tensor is not supported."
     );
     Ok(self_.clone())
 }

@@ -150,7 +150,7 @@ impl FloatFormula<1> for Polygamma {
 
 /// Shape and type of [`polygamma`].
 pub fn polygamma_meta<'a>(iter: &mut TensorIterator<'a>, n: i64, self_: &'a Tensor) -> Result<()> {
-    ensure!(n >= 0, InvalidArgument, "{}: polygamma(n, x) does not support negative n.", iter.name());
+    ensure!(n >= 0, InvalidArgument(iter.name(), "n"), "polygamma(n, x) does not support negative n.");
     iter.build_unary_float_op(self_)
 }
 
@@ -166,7 +166,7 @@ pub fn polygamma_(self_: &Tensor, n: i64) -> Result<()> {
 
 /// The logarithm of the multivariate gamma function of p dimensions: the sum of that of `x - k / 2`, k below p, and a constant.
 pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
-    ensure!(p >= 1, InvalidArgument, "mvlgamma: p has to be greater than or equal to 1");
+    ensure!(p >= 1, InvalidArgument("mvlgamma", "p"), "p has to be greater than or equal to 1");
     let dtype = self_.dtype().to_floating_point(ScalarType::F32);
     let steps = ops::arange_start_step(
         Scalar::Float(0.5 - p as f64 / 2.0),

@@ -50,9 +50,8 @@ pub fn addcdiv_meta<'a>(
 ) -> Result<()> {
     ensure!(
         !(tensor1.dtype().is_integral(true) && tensor2.dtype().is_integral(true)),
-        Dtype,
-        "{}: Integer division with addcdiv is not supported: convert `tensor1` or `tensor2` to a floating point type",
-        iter.name()
+        Dtype(iter.name(), "tensor2"),
+        "Integer division with addcdiv is not supported: convert `tensor1` or `tensor2` to a floating point type"
     );
     iter.build_ternary_op(self_, tensor1, tensor2)
 }
@@ -61,9 +60,8 @@ pub fn addcdiv_meta<'a>(
 fn check_same_dtype(iter: &TensorIterator<'_>, self_: &Tensor, name: &str, other: &Tensor) -> Result<()> {
     ensure!(
         self_.dtype() == other.dtype(),
-        Dtype,
-        "{}: expected dtype {} for `{name}` but got dtype {}",
-        iter.name(),
+        Dtype(iter.name(), name),
+        "expected dtype {} for `{name}` but got dtype {}",
         self_.dtype(),
         other.dtype()
     );
@@ -98,7 +96,7 @@ pub fn lerp_scalar_meta<'a>(
 
 /// Refuses a call without any bound.
 fn check_limits(iter: &TensorIterator<'_>, some: bool) -> Result<()> {
-    ensure!(some, InvalidArgument, "{}: At least one of 'min' or 'max' must not be None", iter.name());
+    ensure!(some, InvalidArgument(iter.name(), "min"), "At least one of 'min' or 'max' must not be None");
     Ok(())
 }
 

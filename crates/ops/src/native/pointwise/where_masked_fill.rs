@@ -15,9 +15,8 @@ pub fn where_self_meta<'a>(
         ScalarType::Bool => return iter.build_choice(condition, self_, other),
         ScalarType::U8 => iter.add_owned_input(ops::ne_scalar(condition, Scalar::Int(0))?),
         other => bail!(
-            Dtype,
-            "{}: where expected condition to be a boolean tensor, but got a tensor with dtype {other}",
-            iter.name()
+            Dtype(iter.name(), "condition"),
+            "where expected condition to be a boolean tensor, but got a tensor with dtype {other}"
         ),
     }
     iter.add_input(self_);
@@ -34,7 +33,7 @@ pub fn where_self(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, _: &Ten
 /// its range.
 fn number_promoted_with(tensor: &Tensor, number: Scalar) -> Result<Tensor> {
     if result_type_of(tensor, number)? == tensor.dtype() {
-        number.check_range(tensor.dtype()).map_err(|e| e.context("where"))?;
+        number.check_range(tensor.dtype()).map_err(|e| e.in_operator("where"))?;
     }
     Tensor::wrapped_number(number)
 }
@@ -57,8 +56,8 @@ pub fn where_scalar(condition: &Tensor, self_: Scalar, other: Scalar) -> Result<
 fn check_mask(name: &str, mask: &Tensor) -> Result<()> {
     ensure!(
         mask.dtype() == ScalarType::Bool,
-        Dtype,
-        "{name}: masked_fill_ only supports boolean masks, but got mask with dtype {}",
+        Dtype(name, "mask"),
+        "masked_fill_ only supports boolean masks, but got mask with dtype {}",
         mask.dtype()
     );
     Ok(())
@@ -66,15 +65,15 @@ fn check_mask(name: &str, mask: &Tensor) -> Result<()> {
 
 /// The number as a tensor of the type of `self_`, which takes no part in type promotion.
 fn number_like(name: &str, self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    value.check_range(self_.dtype()).map_err(|e| e.context(name))?;
+    value.check_range(self_.dtype()).map_err(|e| e.in_operator(name))?;
     ops::full(&[], value, Some(self_.dtype()), None, Some(self_.device()), None)
 }
 
 fn value_like(name: &str, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
     ensure!(
         value.dim() == 0,
-        Shape,
-        "{name}: masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+        Shape(name, "value"),
+        "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
         value.dim()
     );
     if value.dtype() == self_.dtype() {

@@ -67,12 +67,14 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
     ensure!(
         from <= to,
         InvalidArgument,
+        operator = "uniform_",
+        argument = "from",
         "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
     );
     for (name, value) in [("from", from), ("to", to)] {
         let fits = !dtype.is_floating_point()
             || Scalar::Float(value).check_range(dtype).is_ok() && value.is_finite();
-        ensure!(fits, InvalidArgument, "uniform_: {name} is out of bounds for {dtype}");
+        ensure!(fits, InvalidArgument("uniform_", name), "{name} is out of bounds for {dtype}");
     }
     let width = to - from;
     in_index_order(self_, |out| {
@@ -89,7 +91,13 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
 
 /// Fills with normal numbers of the given mean and standard deviation.
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    ensure!(std >= 0.0, InvalidArgument, "normal expects std >= 0.0, but found std {std}");
+    ensure!(
+        std >= 0.0,
+        InvalidArgument,
+        operator = "normal",
+        argument = "std",
+        "normal expects std >= 0.0, but found std {std}"
+    );
     let generator = generator_or_default(generator);
     let dtype = self_.dtype();
     // The Box-Muller transform computes numbers in pairs.
@@ -145,11 +153,17 @@ fn range_of(dtype: ScalarType) -> (f64, f64) {
 /// Fills with numbers of the exponential distribution, by the inverse of its cumulative distribution: above 0, and finite.
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
-    ensure!(lambd > 0.0, InvalidArgument, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
+    ensure!(
+        lambd > 0.0,
+        InvalidArgument,
+        operator = "exponential_",
+        argument = "lambd",
+        "exponential_ expects lambda > 0.0, but found lambda={lambd}"
+    );
     ensure!(
         dtype.is_floating_point(),
-        Dtype,
-        "exponential_: Exponential distribution is a continuous probability distribution. dtype must be a floating point but \
+        Dtype("exponential_", "self"),
+        "Exponential distribution is a continuous probability distribution. dtype must be a floating point but \
          you specified {dtype}"
     );
     in_index_order(self_, |out| {
@@ -162,11 +176,17 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
 /// Fills with finite numbers of the Cauchy distribution, by the inverse of its cumulative distribution.
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
-    ensure!(sigma > 0.0, InvalidArgument, "cauchy_ expects sigma > 0.0, but found sigma={sigma}");
+    ensure!(
+        sigma > 0.0,
+        InvalidArgument,
+        operator = "cauchy_",
+        argument = "sigma",
+        "cauchy_ expects sigma > 0.0, but found sigma={sigma}"
+    );
     ensure!(
         dtype.is_floating_point(),
-        Dtype,
-        "cauchy_: Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you \
+        Dtype("cauchy_", "self"),
+        "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you \
          specified {dtype}"
     );
     in_index_order(self_, |out| {
@@ -182,8 +202,20 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
 /// Fills with the number of trials up to the first success of probability `p`.
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
-    ensure!(0.0 < p && p < 1.0, InvalidArgument, "geometric_ expects p to be in (0, 1), but got p={p}");
-    ensure!(dtype != ScalarType::Bool, NotImplemented, "\"geometric_\" not implemented for 'Bool'");
+    ensure!(
+        0.0 < p && p < 1.0,
+        InvalidArgument,
+        operator = "geometric_",
+        argument = "p",
+        "geometric_ expects p to be in (0, 1), but got p={p}"
+    );
+    ensure!(
+        dtype != ScalarType::Bool,
+        NotImplemented,
+        operator = "geometric_",
+        argument = "self",
+        "\"geometric_\" not implemented for 'Bool'"
+    );
     let failure = (-p).ln_1p();
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
     let scale = 2f64.powi(-53);
@@ -203,12 +235,18 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
 
 /// Fills with numbers whose logarithm is normal.
 pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    ensure!(std > 0.0, InvalidArgument, "log_normal_ expects std > 0.0, but found std={std}");
+    ensure!(
+        std > 0.0,
+        InvalidArgument,
+        operator = "log_normal_",
+        argument = "std",
+        "log_normal_ expects std > 0.0, but found std={std}"
+    );
     let dtype = self_.dtype();
     ensure!(
         dtype.is_floating_point(),
-        Dtype,
-        "log_normal_: dtype must be a floating point but you specified {dtype}"
+        Dtype("log_normal_", "self"),
+        "dtype must be a floating point but you specified {dtype}"
     );
     let wide = if dtype == ScalarType::F64 { dtype } else { ScalarType::F32 };
     let normal = Tensor::empty_contiguous(self_.sizes(), wide, self_.device())?;
@@ -282,6 +320,8 @@ pub fn random_from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option
             ensure!(
                 from < to,
                 InvalidArgument,
+                operator = "random_",
+                argument = "from",
                 "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
             );
             to - 1
@@ -294,15 +334,27 @@ pub fn random_from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option
         } else {
             (lowest..=highest).contains(&value)
         };
-        ensure!(inside, InvalidArgument, "random_: {name} is out of bounds for {dtype}");
+        ensure!(inside, InvalidArgument("random_", name), "{name} is out of bounds for {dtype}");
     }
-    ensure!(from <= last, InvalidArgument, "random_ expects 'from' to be at most {last}, but got {from}");
+    ensure!(
+        from <= last,
+        InvalidArgument,
+        operator = "random_",
+        argument = "from",
+        "random_ expects 'from' to be at most {last}, but got {from}"
+    );
     fill_integers(self_, from, (i128::from(last) - i128::from(from) + 1) as u128, generator)
 }
 
 /// Fills with ones, with probability `p`, and zeros.
 pub fn bernoulli_float(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    ensure!((0.0..=1.0).contains(&p), InvalidArgument, "bernoulli_ expects p to be in [0, 1], but got p={p}");
+    ensure!(
+        (0.0..=1.0).contains(&p),
+        InvalidArgument,
+        operator = "bernoulli_",
+        argument = "p",
+        "bernoulli_ expects p to be in [0, 1], but got p={p}"
+    );
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 1)?;
     let limit = p * 2f64.powi(32);
     in_index_order(self_, |out| {
@@ -317,15 +369,15 @@ pub fn bernoulli_tensor(self_: &Tensor, p: &Tensor, generator: Option<&Generator
     let dtype = p.dtype();
     ensure!(
         dtype.is_floating_point(),
-        NotImplemented,
-        "bernoulli_: probabilities are not implemented for {dtype}"
+        NotImplemented("bernoulli_", "p"),
+        "probabilities are not implemented for {dtype}"
     );
     let possible =
         ops::logical_and(&ops::ge_scalar(p, Scalar::Int(0))?, &ops::le_scalar(p, Scalar::Int(1))?)?;
     ensure!(
         p.device().is_meta() || loops::all_true(&possible)?,
-        InvalidArgument,
-        "bernoulli_: Expected p_in >= 0 && p_in <= 1 to be true, but got false."
+        InvalidArgument("bernoulli_", "p"),
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
     );
     let wide = if dtype == ScalarType::F64 { ScalarType::F64 } else { ScalarType::F32 };
     let uniform = Tensor::empty_contiguous(self_.sizes(), wide, self_.device())?;

@@ -20,8 +20,8 @@ pub fn multinomial(
     let mut chosen: Vec<i64> = Vec::new();
     ensure!(
         chosen.try_reserve_exact(count as usize).is_ok(),
-        OutOfMemory,
-        "multinomial: expected memory for {count} samples"
+        OutOfMemory("multinomial", "num_samples"),
+        "expected memory for {count} samples"
     );
     let per_row = if replacement { draws } else { categories };
     let philox = generator_or_default(generator).reserve_words((rows * per_row) as i64, 2)?;
@@ -47,19 +47,25 @@ fn weights_in_f64(self_: &Tensor) -> Result<Vec<f64>> {
 }
 
 fn check_multinomial(self_: &Tensor, num_samples: i64, replacement: bool) -> Result<()> {
-    ensure!(matches!(self_.dim(), 1 | 2), Shape, "multinomial: prob_dist must be 1 or 2 dim");
+    ensure!(matches!(self_.dim(), 1 | 2), Shape("multinomial", "self"), "prob_dist must be 1 or 2 dim");
     ensure!(
         self_.is_floating_point(),
         Dtype,
+        operator = "multinomial",
+        argument = "self",
         "multinomial only supports floating-point dtypes for input, got: {}",
         self_.dtype()
     );
-    ensure!(num_samples > 0, InvalidArgument, "multinomial: cannot sample n_sample <= 0 samples");
+    ensure!(
+        num_samples > 0,
+        InvalidArgument("multinomial", "num_samples"),
+        "cannot sample n_sample <= 0 samples"
+    );
     let categories = self_.sizes().last().copied().unwrap_or(0);
     ensure!(
         replacement || num_samples <= categories,
-        InvalidArgument,
-        "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        InvalidArgument("multinomial", "num_samples"),
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
     );
     Ok(())
 }
@@ -67,19 +73,19 @@ fn check_multinomial(self_: &Tensor, num_samples: i64, replacement: bool) -> Res
 fn check_weights(weights: &[f64], drawn: usize) -> Result<()> {
     ensure!(
         weights.iter().all(|w| *w >= 0.0 && w.is_finite()),
-        InvalidArgument,
-        "multinomial: probability tensor contains either `inf`, `nan` or element < 0"
+        InvalidArgument("multinomial", "self"),
+        "probability tensor contains either `inf`, `nan` or element < 0"
     );
     ensure!(
         weights.iter().sum::<f64>() > 0.0,
-        InvalidArgument,
-        "multinomial: invalid multinomial distribution (sum of probabilities <= 0)"
+        InvalidArgument("multinomial", "self"),
+        "invalid multinomial distribution (sum of probabilities <= 0)"
     );
     let possible = weights.iter().filter(|w| **w > 0.0).count();
     ensure!(
         drawn <= possible,
-        InvalidArgument,
-        "multinomial: invalid multinomial distribution (with replacement=False, not enough non-negative category to sample: \
+        InvalidArgument("multinomial", "num_samples"),
+        "invalid multinomial distribution (with replacement=False, not enough non-negative category to sample: \
          expected at least {drawn} weights above 0 but got {possible})"
     );
     Ok(())

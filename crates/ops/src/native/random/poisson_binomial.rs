@@ -151,8 +151,8 @@ fn counted<const N: usize>(
         let fits = parameter.dtype() == dtype && dtype.is_floating_point();
         ensure!(
             fits,
-            NotImplemented,
-            "{name}: expected parameters of one floating point type but got {dtype} and {}",
+            NotImplemented(name),
+            "expected parameters of one floating point type but got {dtype} and {}",
             parameter.dtype()
         );
     }
@@ -181,7 +181,11 @@ fn counted<const N: usize>(
 pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     const NAME: &str = "poisson";
     let possible = self_.device().is_meta() || loops::all_true(&ops::ge_scalar(self_, Scalar::Int(0))?)?;
-    ensure!(possible, InvalidArgument, "{NAME}: invalid Poisson rate, expected rate to be non-negative");
+    ensure!(
+        possible,
+        InvalidArgument(NAME, "self"),
+        "invalid Poisson rate, expected rate to be non-negative"
+    );
     counted(NAME, [self_], generator, |[rate], uniforms| poisson_of(rate, uniforms))
 }
 

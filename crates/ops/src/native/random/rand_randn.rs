@@ -146,7 +146,13 @@ pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator
 pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let min_std =
         if std.numel() > 0 && !std.device().is_meta() { ops::min(std)?.item_scalar()?.to_f64() } else { 0.0 };
-    ensure!(min_std >= 0.0, InvalidArgument, "normal expects all elements of std >= 0.0");
+    ensure!(
+        min_std >= 0.0,
+        InvalidArgument,
+        operator = "normal",
+        argument = "std",
+        "normal expects all elements of std >= 0.0"
+    );
     ops::add_scalar(
         &ops::mul_tensor(&centered_normal(std, 1.0, generator)?, std)?,
         Scalar::Float(mean),
@@ -156,7 +162,7 @@ pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator
 
 /// Normal numbers, each with its own mean and standard deviation.
 pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let sizes = shape::broadcast(mean.sizes(), std.sizes()).map_err(|e| e.context("normal"))?;
+    let sizes = shape::broadcast(mean.sizes(), std.sizes()).map_err(|e| e.in_operator("normal"))?;
     let std = ops::expand(std, &sizes, false)?;
     let deviation = normal_float_tensor(0.0, &std, generator)?;
     let output = ops::add_tensor(&deviation, mean, Scalar::Int(1))?;

@@ -27,13 +27,17 @@ pub fn randperm_generator(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(ScalarType::I64);
-    ensure!(n >= 0, InvalidArgument, "randperm: Trying to create tensor with negative dimension {n}: [{n}]");
-    Scalar::Int(n).check_range(dtype).map_err(|e| e.context("randperm"))?;
+    ensure!(
+        n >= 0,
+        InvalidArgument("randperm", "n"),
+        "Trying to create tensor with negative dimension {n}: [{n}]"
+    );
+    Scalar::Int(n).check_range(dtype).map_err(|e| e.in_operator("randperm"))?;
     let output = ops::empty_memory_format(&[n], Some(dtype), layout, device, pin_memory, None)?;
     if output.device().is_meta() {
         return Ok(output);
     }
-    let mut order = fallible::collect(0..n).map_err(|e| e.context("randperm"))?;
+    let mut order = fallible::collect(0..n).map_err(|e| e.in_operator("randperm"))?;
     shuffle(&mut order, generator_or_default(generator).reserve_words(n, 2)?);
     dispatch_all_types!(numbers, dtype, "randperm", T => {
         loops::generate_by_index::<T>("randperm", &output, |i| T::from_scalar(Scalar::Int(order[i])))

@@ -11,25 +11,25 @@ fn flat<T: flambeau_core::Element>(tensor: &Tensor, dtype: ScalarType) -> Result
 
 /// A zero for each of `count` bins.
 fn zeros<T: Clone>(name: &str, count: i64, zero: T) -> Result<Vec<T>> {
-    fallible::filled(zero, count as usize).map_err(|e| e.context(name))
+    fallible::filled(zero, count as usize).map_err(|e| e.in_operator(name))
 }
 
 /// The number of occurrences of each integer from 0 on, or the sum of their weights.
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     const NAME: &str = "bincount";
-    ensure!(minlength >= 0, InvalidArgument, "{NAME}: minlength should be >= 0");
+    ensure!(minlength >= 0, InvalidArgument(NAME, "minlength"), "minlength should be >= 0");
     let whole = self_.dim() == 1 && self_.dtype().is_integral(false);
-    ensure!(whole, InvalidArgument, "{NAME}: only supports 1-d non-negative integral inputs.");
+    ensure!(whole, InvalidArgument(NAME, "self"), "only supports 1-d non-negative integral inputs.");
     if let Some(weights) = weights {
         ensure!(
             weights.sizes() == self_.sizes(),
-            Shape,
-            "{NAME}: weights should be 1-d and have the same length as input"
+            Shape(NAME, "weights"),
+            "weights should be 1-d and have the same length as input"
         );
     }
     let numbers = flat::<i64>(self_, ScalarType::I64)?;
     let min = numbers.iter().min().copied().unwrap_or(0);
-    ensure!(min >= 0, InvalidArgument, "{NAME}: only supports 1-d non-negative integral inputs.");
+    ensure!(min >= 0, InvalidArgument(NAME, "self"), "only supports 1-d non-negative integral inputs.");
     let count = numbers.iter().max().map_or(0, |max| max.saturating_add(1)).max(minlength);
     let Some(weights) = weights.filter(|_| !numbers.is_empty()) else {
         let mut bins = zeros(NAME, count, 0i64)?;
@@ -61,24 +61,26 @@ fn range_of(name: &str, self_: &Tensor, given: Option<(f64, f64)>) -> Result<(f6
     }
     ensure!(
         low.is_finite() && high.is_finite(),
-        InvalidArgument,
-        "{name}: range of [{low}, {high}] is not finite"
+        InvalidArgument(name),
+        "range of [{low}, {high}] is not finite"
     );
-    ensure!(low <= high, InvalidArgument, "{name}: max must be larger than min");
+    ensure!(low <= high, InvalidArgument(name, "max"), "max must be larger than min");
     Ok((low, high))
 }
 
 /// The number of elements in each of `bins` intervals of equal width; elements outside the range, and NaN, are not counted.
 pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     const NAME: &str = "histc";
-    ensure!(bins > 0, InvalidArgument, "{NAME}: bins must be > 0");
+    ensure!(bins > 0, InvalidArgument(NAME, "bins"), "bins must be > 0");
     ensure!(
         self_.dtype().is_floating_point(),
         NotImplemented,
+        operator = "histc",
+        argument = "self",
         "\"histogram_cpu\" not implemented for '{}'",
         self_.dtype()
     );
-    ensure!(min.to_f64() <= max.to_f64(), InvalidArgument, "{NAME}: max must be larger than min");
+    ensure!(min.to_f64() <= max.to_f64(), InvalidArgument(NAME, "max"), "max must be larger than min");
     let (low, high) = range_of(NAME, self_, Some((min.to_f64(), max.to_f64())))?;
     let mut counts = zeros(NAME, bins, 0f64)?;
     let last = bins - 1;
@@ -103,27 +105,34 @@ pub fn histogram_edges(
     const NAME: &str = "histogram";
     ensure!(
         bins.dim() == 1 && bins.numel() > 0,
-        Shape,
-        "{NAME}: bins tensor should have one dimension and at least one edge"
+        Shape(NAME, "bins"),
+        "bins tensor should have one dimension and at least one edge"
     );
     ensure!(
         bins.dtype() == self_.dtype(),
-        Dtype,
-        "{NAME}: input tensor and bins tensors should have the same dtype"
+        Dtype(NAME, "bins"),
+        "input tensor and bins tensors should have the same dtype"
     );
     let wide = matches!(self_.dtype(), ScalarType::F32 | ScalarType::F64);
-    ensure!(wide, NotImplemented, "\"histogram_cpu\" not implemented for '{}'", self_.dtype());
+    ensure!(
+        wide,
+        NotImplemented,
+        operator = "histc",
+        argument = "self",
+        "\"histogram_cpu\" not implemented for '{}'",
+        self_.dtype()
+    );
     if let Some(weight) = weight {
         ensure!(
             weight.sizes() == self_.sizes() && weight.dtype() == self_.dtype(),
-            Shape,
-            "{NAME}: if weight tensor is provided it should have the same shape and dtype as the input tensor"
+            Shape(NAME, "weight"),
+            "if weight tensor is provided it should have the same shape and dtype as the input tensor"
         );
     }
     let edges = flat::<f64>(bins, ScalarType::F64)?;
     let weights = match weight {
         Some(weight) => flat::<f64>(weight, ScalarType::F64)?,
-        None => fallible::filled(1.0, self_.numel() as usize).map_err(|e| e.context(NAME))?,
+        None => fallible::filled(1.0, self_.numel() as usize).map_err(|e| e.in_operator(NAME))?,
     };
     let mut sums = zeros(NAME, edges.len() as i64 - 1, 0f64)?;
     let (first, end) = (edges[0], edges[edges.len() - 1]);
@@ -153,9 +162,13 @@ pub fn histogram_count(
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
     const NAME: &str = "histogram";
-    ensure!(bins > 0, InvalidArgument, "{NAME}: bins must be > 0, but got {bins} for dimension 0");
-    ensure!(range.is_none_or(|r| r.len() == 2), InvalidArgument, "{NAME}: range should have 2 elements");
-    ensure!(bins < 1 << 40, OutOfMemory, "{NAME}: {bins} bins");
+    ensure!(bins > 0, InvalidArgument(NAME, "bins"), "bins must be > 0, but got {bins} for dimension 0");
+    ensure!(
+        range.is_none_or(|r| r.len() == 2),
+        InvalidArgument(NAME, "range"),
+        "range should have 2 elements"
+    );
+    ensure!(bins < 1 << 40, OutOfMemory(NAME, "bins"), "{bins} bins");
     let (low, high) = range_of(NAME, self_, range.map(|r| (r[0], r[1])))?;
     let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
     let edges = ops::linspace(Scalar::Float(low), Scalar::Float(high), bins + 1, dtype, None, device, None)?;

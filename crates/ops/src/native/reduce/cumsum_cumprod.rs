@@ -12,11 +12,17 @@ use flambeau_core::{MemoryFormat, Result, ScalarType, ensure, shape};
 use std::ops::{Add, Mul};
 
 fn scan_meta(name: &str, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<TensorSpec> {
-    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(name))?;
     let own = self_.dtype();
     let is_given = dtype.is_some();
     let dtype = dtype.unwrap_or(if own.is_integral(true) { ScalarType::I64 } else { own });
-    ensure!(dtype != ScalarType::Bool, NotImplemented, "\"{name}_out_cpu\" not implemented for 'Bool'");
+    ensure!(
+        dtype != ScalarType::Bool,
+        NotImplemented,
+        operator = name,
+        argument = "self",
+        "\"{name}_out_cpu\" not implemented for 'Bool'"
+    );
     let spec = TensorSpec::like(self_, self_.sizes()).with_dtype(dtype);
     Ok(if is_given { spec } else { spec.in_type_of_out() })
 }
@@ -44,16 +50,22 @@ scans! {
 /// The first factor is not read, and 0 times infinity is 0. Half precision runs in f32.
 pub fn linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Result<Tensor> {
     const NAME: &str = "_linear_recurrence";
-    let dim = shape::wrap_dim(dim, input.dim()).map_err(|e| e.context(NAME))?;
+    let dim = shape::wrap_dim(dim, input.dim()).map_err(|e| e.in_operator(NAME))?;
     let dtype = result_type([factor, input])?;
     ensure!(
         factor.sizes() == input.sizes(),
-        Shape,
-        "{NAME}: expected `factor` of sizes {:?} but got {:?}",
+        Shape(NAME, "factor"),
+        "expected `factor` of sizes {:?} but got {:?}",
         input.sizes(),
         factor.sizes()
     );
-    ensure!(dtype.is_floating_point(), NotImplemented, "\"{NAME}\" not implemented for '{dtype}'");
+    ensure!(
+        dtype.is_floating_point(),
+        NotImplemented,
+        operator = NAME,
+        argument = "self",
+        "\"{NAME}\" not implemented for '{dtype}'"
+    );
     let kernel = computing_type(dtype);
     let made = TensorSpec::like(input, input.sizes()).with_dtype(kernel).allocate(NAME)?;
     if !made.device().is_meta() && made.numel() > 0 {
@@ -132,11 +144,13 @@ fn carried<T: Pod + PartialEq + Mul<Output = T>>(factor: T, from: T) -> T {
 
 /// Shape and type of [`logcumsumexp`].
 pub fn logcumsumexp_meta(self_: &Tensor, dim: i64) -> Result<TensorSpec> {
-    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("logcumsumexp"))?;
+    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("logcumsumexp"))?;
     let dtype = self_.dtype();
     ensure!(
         dtype.is_floating_point(),
         NotImplemented,
+        operator = "logcumsumexp",
+        argument = "self",
         "\"logcumsumexp_out_cpu\" not implemented for '{dtype}'"
     );
     Ok(TensorSpec::like(self_, self_.sizes()))

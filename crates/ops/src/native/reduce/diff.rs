@@ -16,20 +16,20 @@ pub fn diff(
     prepend: Option<&Tensor>,
     append: Option<&Tensor>,
 ) -> Result<Tensor> {
-    ensure!(self_.dim() >= 1, Shape, "diff: expects input to be at least one-dimensional");
-    ensure!(n >= 0, InvalidArgument, "diff: order must be non-negative but got {n}");
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("diff"))?;
+    ensure!(self_.dim() >= 1, Shape("diff", "self"), "expects input to be at least one-dimensional");
+    ensure!(n >= 0, InvalidArgument("diff", "n"), "order must be non-negative but got {n}");
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("diff"))?;
     for other in prepend.iter().chain(&append) {
         ensure!(
             other.dim() == self_.dim(),
-            Shape,
-            "diff: expects prepend or append to be the same dimension as input"
+            Shape("diff"),
+            "expects prepend or append to be the same dimension as input"
         );
         let fits = (0..self_.dim()).all(|at| at == d || other.sizes()[at] == self_.sizes()[at]);
         ensure!(
             fits,
-            Shape,
-            "diff: expects the shape of tensor to prepend or append to match that of input except along the differencing \
+            Shape("diff"),
+            "expects the shape of tensor to prepend or append to match that of input except along the differencing \
              dimension; input.size() = {:?} but got {:?}",
             self_.sizes(),
             other.sizes()

@@ -15,13 +15,13 @@ fn gradients(self_: &Tensor, dims: &[i64], spacing: &[Spacing], edge_order: i64)
     const NAME: &str = "gradient";
     ensure!(
         matches!(edge_order, 1 | 2),
-        InvalidArgument,
-        "{NAME}: torch.gradient only supports edge_order=1 and edge_order=2."
+        InvalidArgument(NAME, "edge_order"),
+        "torch.gradient only supports edge_order=1 and edge_order=2."
     );
     ensure!(
         dims.len() == spacing.len(),
-        InvalidArgument,
-        "{NAME}: expected spacing to be unspecified, a scalar, or a list of {} entries but got {}",
+        InvalidArgument(NAME, "spacing"),
+        "expected spacing to be unspecified, a scalar, or a list of {} entries but got {}",
         dims.len(),
         spacing.len()
     );
@@ -34,7 +34,11 @@ fn gradients(self_: &Tensor, dims: &[i64], spacing: &[Spacing], edge_order: i64)
     let mut made = vec![];
     for (d, spacing) in wrapped.iter().zip(spacing) {
         let size = x.sizes().get(*d).copied().unwrap_or(1);
-        ensure!(size > edge_order, Shape, "{NAME}: expected each dimension size to be at least edge_order+1");
+        ensure!(
+            size > edge_order,
+            Shape(NAME, "edge_order"),
+            "expected each dimension size to be at least edge_order+1"
+        );
         made.push(match spacing {
             Spacing::Uniform(h) => uniform_gradient(&x, *d as i64, *h, edge_order)?,
             Spacing::Coordinates(coordinates) => nonuniform_gradient(&x, *d, coordinates, edge_order)?,
@@ -71,8 +75,8 @@ fn nonuniform_gradient(x: &Tensor, d: usize, coordinates: &Tensor, edge_order: i
     let (dim, n) = (d as i64, x.sizes()[d]);
     ensure!(
         coordinates.dim() == 1 && coordinates.sizes()[0] == n,
-        Shape,
-        "gradient: expected a 1-D coordinate tensor of {n} entries but got sizes {:?}",
+        Shape("gradient", "spacing"),
+        "expected a 1-D coordinate tensor of {n} entries but got sizes {:?}",
         coordinates.sizes()
     );
     let mut sizes = DimVec::from_elem(1, x.dim());

@@ -15,14 +15,18 @@ fn check_not_empty(name: &str, self_: &Tensor, dim: &[i64]) -> Result<()> {
     ensure!(
         !dim.is_empty(),
         InvalidArgument,
+        operator = name,
+        argument = "dim",
         "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the \
          'dim' argument."
     );
     for &dim in dim {
-        let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+        let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(name))?;
         ensure!(
             self_.sizes().get(d) != Some(&0),
             Index,
+            operator = name,
+            argument = "dim",
             "{name}(): Expected reduction dim {d} to have non-zero size."
         );
     }
@@ -87,7 +91,12 @@ max_min! {
 
 fn arg_meta(name: &str, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<TensorSpec> {
     if self_.dtype() == ScalarType::Bool {
-        bail!(NotImplemented, "\"{name}_cpu\" not implemented for 'Bool'");
+        bail!(
+            NotImplemented,
+            operator = name,
+            argument = "self",
+            "\"{name}_cpu\" not implemented for 'Bool'"
+        );
     }
     let dims = dim.map(|dim| [dim]);
     let dims = dims.as_ref().map(<[i64; 1]>::as_slice);
@@ -126,6 +135,8 @@ pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
             ensure!(
                 self_.numel() != 0,
                 InvalidArgument,
+                operator = "aminmax",
+                argument = "dim",
                 "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
             );
             reduced_spec("aminmax", self_, None, keepdim, self_.dtype())?

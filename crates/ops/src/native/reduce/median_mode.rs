@@ -54,13 +54,13 @@ pub(super) fn find_indices(
 
 /// The size of a dimension; 1 for a tensor without dimensions.
 pub(super) fn length(name: &str, self_: &Tensor, dim: i64) -> Result<i64> {
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(name))?;
     Ok(self_.sizes().get(d).copied().unwrap_or(1))
 }
 
 fn reduced_meta(name: &str, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(TensorSpec, TensorSpec)> {
     let n = length(name, self_, dim)?;
-    ensure!(n > 0, Index, "{name}: Expected reduction dim {dim} to have non-zero size.");
+    ensure!(n > 0, Index(name, "dim"), "Expected reduction dim {dim} to have non-zero size.");
     let d = shape::wrap_dim(dim, self_.dim())?;
     let mut sizes = DimVec::from_slice(self_.sizes());
     if let Some(size) = sizes.get_mut(d) {
@@ -114,8 +114,8 @@ pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
     let n = length("kthvalue", self_, dim)?;
     ensure!(
         (1..=n).contains(&k),
-        InvalidArgument,
-        "kthvalue: selected number k out of range for dimension {dim}"
+        InvalidArgument("kthvalue", "k"),
+        "selected number k out of range for dimension {dim}"
     );
     Ok(specs)
 }
@@ -182,8 +182,8 @@ fn of_all(
     if self_.numel() == 0 {
         ensure!(
             self_.dtype().is_floating_point(),
-            Index,
-            "{name}: expected at least one element of {}",
+            Index(name, "self"),
+            "expected at least one element of {}",
             self_.dtype()
         );
         copy::fill_(&made, Scalar::Float(f64::NAN))?;

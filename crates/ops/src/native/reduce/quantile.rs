@@ -21,26 +21,26 @@ fn quantiles(
     interpolation: &str,
     only_numbers: bool,
 ) -> Result<Tensor> {
-    ensure!(self_.numel() > 0, Shape, "{name}: input tensor must be non-empty");
-    ensure!(q.dim() <= 1, Shape, "{name}: q must be a scalar or 1D tensor");
+    ensure!(self_.numel() > 0, Shape(name, "self"), "input tensor must be non-empty");
+    ensure!(q.dim() <= 1, Shape(name, "q"), "q must be a scalar or 1D tensor");
     let wide = matches!(self_.dtype(), ScalarType::F32 | ScalarType::F64);
-    ensure!(wide, Dtype, "{name}: input tensor must be either float or double dtype");
-    ensure!(self_.dtype() == q.dtype(), Dtype, "{name}: q tensor must be same dtype as the input tensor");
+    ensure!(wide, Dtype(name, "self"), "input tensor must be either float or double dtype");
+    ensure!(self_.dtype() == q.dtype(), Dtype(name, "q"), "q tensor must be same dtype as the input tensor");
     let known = ["linear", "lower", "higher", "midpoint", "nearest"].contains(&interpolation);
     ensure!(
         known,
-        InvalidArgument,
-        "{name}: interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        InvalidArgument(name, "interpolation"),
+        "interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
     );
     if !q.device().is_meta() {
         let inside = q.ge_scalar(0)?.logical_and(&q.le_scalar(1)?)?.all()?;
         ensure!(
             inside.item_scalar()?.to_bool(),
-            InvalidArgument,
-            "{name}: q values must be in the range [0, 1]"
+            InvalidArgument(name, "q"),
+            "q values must be in the range [0, 1]"
         );
     }
-    let d = shape::wrap_dim(dim.unwrap_or(0), self_.dim()).map_err(|e| e.context(name))?;
+    let d = shape::wrap_dim(dim.unwrap_or(0), self_.dim()).map_err(|e| e.in_operator(name))?;
     let rows = match dim {
         Some(dim) if self_.dim() > 0 => self_.movedim_int(dim, -1)?,
         _ => self_.reshape(&[-1])?,
@@ -96,7 +96,7 @@ macro_rules! quantiles {
 
         /// The quantile of one number `q`, along a dimension or of all elements.
         pub fn $of_number(self_: &Tensor, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
-            ensure!((0.0..=1.0).contains(&q), InvalidArgument, "{}: q must be in the range [0, 1] but got {q}", $name);
+            ensure!((0.0..=1.0).contains(&q), InvalidArgument($name, "q"), "q must be in the range [0, 1] but got {q}");
             let q = ops::full(&[], Scalar::Float(q), Some(self_.dtype()), None, Some(self_.device()), None)?;
             quantiles($name, self_, &q, (dim, keepdim), interpolation, $only_numbers)
         }

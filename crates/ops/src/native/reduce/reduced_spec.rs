@@ -7,7 +7,7 @@ use flambeau_core::{Result, ScalarType};
 
 /// The dimensions to reduce; `name` is the operator, for messages.
 pub(super) fn mask_of(name: &str, self_: &Tensor, dim: Option<&[i64]>) -> Result<DimMask> {
-    DimMask::new(dim, self_.dim()).map_err(|e| e.context(name))
+    DimMask::new(dim, self_.dim()).map_err(|e| e.in_operator(name))
 }
 
 /// The shape and type of the result of a reduction.

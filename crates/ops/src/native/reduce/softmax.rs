@@ -8,14 +8,25 @@ use flambeau_core::{Result, ScalarType, ensure, shape};
 
 /// The mask of dimension `dim`; a tensor without dimensions is a single row.
 fn mask_of(name: &str, self_: &Tensor, dim: i64) -> Result<DimMask> {
-    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(name))?;
     DimMask::new(Some(&[dim]), self_.dim())
 }
 
 fn forward_meta(name: &str, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<TensorSpec> {
     mask_of(name, self_, dim)?;
-    ensure!(!half_to_float, NotImplemented, "{name}: with half to float conversion is not supported on CPU");
-    ensure!(self_.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{}'", self_.dtype());
+    ensure!(
+        !half_to_float,
+        NotImplemented(name, "dtype"),
+        "with half to float conversion is not supported on CPU"
+    );
+    ensure!(
+        self_.is_floating_point(),
+        NotImplemented,
+        operator = name,
+        argument = "self",
+        "\"{name}\" not implemented for '{}'",
+        self_.dtype()
+    );
     Ok(TensorSpec::like(self_, self_.sizes()))
 }
 
@@ -29,13 +40,15 @@ fn backward_meta(
     mask_of(name, output, dim)?;
     ensure!(
         grad_output.sizes() == output.sizes() && grad_output.dtype() == output.dtype(),
-        Shape,
-        "{name}: expected `grad_output` and `output` of the same sizes and type but got {grad_output:?} and {output:?}"
+        Shape(name, "grad_output"),
+        "expected `grad_output` and `output` of the same sizes and type but got {} and {}",
+        grad_output.signature(),
+        output.signature()
     );
     ensure!(
         input_dtype == output.dtype(),
-        NotImplemented,
-        "{name}: expected input_dtype {} but got {input_dtype}",
+        NotImplemented(name, "input_dtype"),
+        "expected input_dtype {} but got {input_dtype}",
         output.dtype()
     );
     Ok(TensorSpec::like(output, output.sizes()))

@@ -92,6 +92,8 @@ fn mean_dtype(self_: &Tensor, dtype: Option<ScalarType>) -> Result<ScalarType> {
     ensure!(
         result.is_floating_point(),
         Dtype,
+        operator = "mean",
+        argument = "dtype",
         "mean(): could not infer output dtype. {which} must be either a floating point or complex dtype. Got: {result}"
     );
     Ok(result)
@@ -251,7 +253,11 @@ pub fn nanmean(
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
     if !self_.dtype().is_floating_point() {
-        bail!(Dtype, "nanmean: expected input to have floating point dtype but got {}", self_.dtype());
+        bail!(
+            Dtype("nanmean", "self"),
+            "expected input to have floating point dtype but got {}",
+            self_.dtype()
+        );
     }
     let count = self_.isnan()?.logical_not()?.sum_dim_intlist(dim, keepdim)?;
     ops::nansum(self_, dim, keepdim, dtype)?.div(&count)

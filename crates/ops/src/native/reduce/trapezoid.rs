@@ -7,21 +7,21 @@ use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 /// Sums of consecutive elements, times the distance between them: twice the areas of the trapezoids.
 fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Result<Tensor> {
     let boolean = |t: &Tensor| t.dtype() == ScalarType::Bool;
-    ensure!(!boolean(y), Dtype, "{name}: received a bool input for `y`, but bool is not supported");
-    let d = shape::wrap_dim(dim, y.dim()).map_err(|e| e.context(name))?;
-    ensure!(y.dim() > 0, Index, "{name}: expected `y` to have at least one dimension");
+    ensure!(!boolean(y), Dtype(name, "y"), "received a bool input for `y`, but bool is not supported");
+    let d = shape::wrap_dim(dim, y.dim()).map_err(|e| e.in_operator(name))?;
+    ensure!(y.dim() > 0, Index(name, "y"), "expected `y` to have at least one dimension");
     let (before, behind) = neighbours(y, dim)?;
     let both = before.add(&behind)?;
     let x = match spacing {
         Spacing::Uniform(dx) => return both.mul_scalar(dx),
         Spacing::Coordinates(x) => x,
     };
-    ensure!(!boolean(x), Dtype, "{name}: received a bool input for `x`, but bool is not supported");
+    ensure!(!boolean(x), Dtype(name, "x"), "received a bool input for `x`, but bool is not supported");
     let x = if x.dim() == 1 {
         ensure!(
             x.sizes()[0] == y.sizes()[d],
-            Shape,
-            "{name}: There must be one `x` value for each sample point"
+            Shape(name, "x"),
+            "There must be one `x` value for each sample point"
         );
         let mut sizes = DimVec::from_elem(1, y.dim());
         sizes[d] = x.sizes()[0];
@@ -43,7 +43,7 @@ enum Spacing<'a> {
 
 fn integral(y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Result<Tensor> {
     const NAME: &str = "trapezoid";
-    let d = shape::wrap_dim(dim, y.dim()).map_err(|e| e.context(NAME))?;
+    let d = shape::wrap_dim(dim, y.dim()).map_err(|e| e.in_operator(NAME))?;
     if y.sizes().get(d) == Some(&0) {
         let mut sizes = DimVec::from_slice(y.sizes());
         sizes.remove(d);

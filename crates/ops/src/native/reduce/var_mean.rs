@@ -14,8 +14,8 @@ fn correction_of(unbiased: bool) -> Option<Scalar> {
 fn check_floating_point(name: &str, self_: &Tensor) -> Result<()> {
     ensure!(
         self_.is_floating_point(),
-        Dtype,
-        "{name}: std and var only support floating point and complex dtypes, but got {}",
+        Dtype(name, "self"),
+        "std and var only support floating point and complex dtypes, but got {}",
         self_.dtype()
     );
     Ok(())

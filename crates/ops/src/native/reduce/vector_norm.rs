@@ -21,14 +21,14 @@ pub fn linalg_vector_norm_meta(
     let own = self_.dtype();
     ensure!(
         own.is_floating_point(),
-        Dtype,
-        "{NAME}: Expected a floating point or complex tensor as input. Got {own}"
+        Dtype(NAME, "self"),
+        "Expected a floating point or complex tensor as input. Got {own}"
     );
     if let Some(dtype) = dtype {
         ensure!(
             dtype.is_floating_point() && own.promote(dtype) == Some(dtype),
-            Dtype,
-            "{NAME}: the dtype of the input ({own}) should be convertible without narrowing to the specified dtype ({dtype})"
+            Dtype(NAME, "dtype"),
+            "the dtype of the input ({own}) should be convertible without narrowing to the specified dtype ({dtype})"
         );
     }
     check_has_norm(self_, ord.to_f64(), dim)?;
@@ -41,6 +41,8 @@ fn check_has_norm(self_: &Tensor, ord: f64, dim: Option<&[i64]>) -> Result<()> {
     ensure!(
         self_.numel() != 0 || (ord >= 0.0 && ord != f64::INFINITY) || mask.count(self_.sizes()) != 0,
         InvalidArgument,
+        operator = "linalg.vector_norm",
+        argument = "self",
         "linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have an identity"
     );
     Ok(())
@@ -71,6 +73,8 @@ fn check_norm_dtype(self_: &Tensor) -> Result<()> {
     ensure!(
         self_.is_floating_point(),
         Dtype,
+        operator = "norm",
+        argument = "self",
         "norm(): input dtype should be either floating point or complex. Got {} instead.",
         self_.dtype()
     );

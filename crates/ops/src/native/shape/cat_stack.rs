@@ -22,29 +22,29 @@ fn common_format(tensors: &[Tensor]) -> MemoryFormat {
 
 /// Shape and type of [`cat`].
 pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
-    ensure!(!tensors.is_empty(), InvalidArgument, "cat: expected a non-empty list of Tensors");
+    ensure!(!tensors.is_empty(), InvalidArgument("cat", "tensors"), "expected a non-empty list of Tensors");
     for (position, tensor) in tensors.iter().enumerate() {
         ensure!(
             tensor.dim() > 0,
-            Shape,
-            "cat: zero-dimensional tensor (at position {position}) cannot be concatenated"
+            Shape("cat", "tensors"),
+            "zero-dimensional tensor (at position {position}) cannot be concatenated"
         );
         ensure!(
             tensor.device() == tensors[0].device(),
-            Device,
-            "cat: expected all tensors to be on the same device, but got at least two devices, {} and {}",
+            Device("cat", "tensors"),
+            "expected all tensors to be on the same device, but got at least two devices, {} and {}",
             tensors[0].device(),
             tensor.device()
         );
     }
     let first = tensors.iter().find(|t| !is_skipped(t)).unwrap_or(&tensors[0]);
-    let d = shape::wrap_dim(dim, first.dim()).map_err(|e| e.context("cat"))?;
+    let d = shape::wrap_dim(dim, first.dim()).map_err(|e| e.in_operator("cat"))?;
     let mut sizes = DimVec::from_slice(first.sizes());
     sizes[d] = 0;
     for (number, tensor) in tensors.iter().enumerate().filter(|(_, t)| !is_skipped(t)) {
         check_matches(first, tensor, d, number)?;
         let Some(total) = sizes[d].checked_add(tensor.sizes()[d]) else {
-            bail!(Overflow, "cat: the sizes of dimension {d} add up past 63 bits");
+            bail!(Overflow("cat", "tensors"), "the sizes of dimension {d} add up past 63 bits");
         };
         sizes[d] = total;
     }
@@ -57,16 +57,16 @@ fn check_matches(first: &Tensor, tensor: &Tensor, dim: usize, number: usize) -> 
     let (expected, got) = (first.sizes(), tensor.sizes());
     ensure!(
         expected.len() == got.len(),
-        Shape,
-        "cat: Tensors must have same number of dimensions: got {} and {}",
+        Shape("cat", "tensors"),
+        "Tensors must have same number of dimensions: got {} and {}",
         expected.len(),
         got.len()
     );
     for d in (0..expected.len()).filter(|d| *d != dim) {
         ensure!(
             expected[d] == got[d],
-            Shape,
-            "cat: Sizes of tensors must match except in dimension {dim}. Expected size {} but got size {} for tensor number \
+            Shape("cat", "tensors"),
+            "Sizes of tensors must match except in dimension {dim}. Expected size {} but got size {} for tensor number \
              {number} in the list.",
             expected[d],
             got[d]
@@ -95,21 +95,21 @@ pub fn concat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 /// Shape and type of [`stack`].
 fn stack_spec(tensors: &[Tensor], dim: i64) -> Result<(usize, TensorSpec)> {
     let Some(first) = tensors.first() else {
-        bail!(InvalidArgument, "stack: expects a non-empty TensorList");
+        bail!(InvalidArgument("stack", "tensors"), "expects a non-empty TensorList");
     };
-    let d = shape::wrap_dim(dim, first.dim() + 1).map_err(|e| e.context("stack"))?;
+    let d = shape::wrap_dim(dim, first.dim() + 1).map_err(|e| e.in_operator("stack"))?;
     for (entry, tensor) in tensors.iter().enumerate() {
         ensure!(
             tensor.sizes() == first.sizes(),
-            Shape,
-            "stack: expects each tensor to be equal size, but got {:?} at entry 0 and {:?} at entry {entry}",
+            Shape("stack", "tensors"),
+            "expects each tensor to be equal size, but got {:?} at entry 0 and {:?} at entry {entry}",
             first.sizes(),
             tensor.sizes()
         );
         ensure!(
             tensor.device() == first.device(),
-            Device,
-            "stack: expected all tensors to be on the same device, but got at least two devices, {} and {}",
+            Device("stack", "tensors"),
+            "expected all tensors to be on the same device, but got at least two devices, {} and {}",
             first.device(),
             tensor.device()
         );
@@ -159,26 +159,30 @@ pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
 
 /// Concatenates along the second dimension, 1-D tensors along the first.
 pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
-    ensure!(!tensors.is_empty(), InvalidArgument, "hstack: expects a non-empty TensorList");
+    ensure!(!tensors.is_empty(), InvalidArgument("hstack", "tensors"), "expects a non-empty TensorList");
     let tensors = map_each(tensors, ops::atleast_1d)?;
     ops::cat(&tensors, if tensors[0].dim() == 1 { 0 } else { 1 })
 }
 
 /// Concatenates along the first dimension, 1-D tensors as rows.
 pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
-    ensure!(!tensors.is_empty(), InvalidArgument, "vstack: expects a non-empty TensorList");
+    ensure!(!tensors.is_empty(), InvalidArgument("vstack", "tensors"), "expects a non-empty TensorList");
     ops::cat(&map_each(tensors, ops::atleast_2d)?, 0)
 }
 
 /// Concatenates along the third dimension.
 pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
-    ensure!(!tensors.is_empty(), InvalidArgument, "dstack: expects a non-empty TensorList");
+    ensure!(!tensors.is_empty(), InvalidArgument("dstack", "tensors"), "expects a non-empty TensorList");
     ops::cat(&map_each(tensors, ops::atleast_3d)?, 2)
 }
 
 /// Concatenates along the second dimension, 1-D tensors as columns.
 pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
-    ensure!(!tensors.is_empty(), InvalidArgument, "column_stack: expects a non-empty TensorList");
+    ensure!(
+        !tensors.is_empty(),
+        InvalidArgument("column_stack", "tensors"),
+        "expects a non-empty TensorList"
+    );
     let column = |t: &Tensor| if t.dim() <= 1 { ops::reshape(t, &[-1, 1]) } else { Ok(t.clone()) };
     ops::hstack(&map_each(tensors, column)?)
 }

@@ -11,14 +11,14 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
     const NAME: &str = "constant_pad_nd";
     ensure!(
         pad.len().is_multiple_of(2),
-        InvalidArgument,
-        "{NAME}: Length of pad must be even but instead it equals {}",
+        InvalidArgument(NAME, "pad"),
+        "Length of pad must be even but instead it equals {}",
         pad.len()
     );
     ensure!(
         pad.len() / 2 <= self_.dim(),
-        InvalidArgument,
-        "{NAME}: Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while \
+        InvalidArgument(NAME, "pad"),
+        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while \
          the input has {} dimensions.",
         pad.len(),
         self_.dim()
@@ -28,8 +28,8 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
         let padded = sizes[d].checked_add(pair[0]).and_then(|s| s.checked_add(pair[1])).filter(|s| *s >= 0);
         let Some(size) = padded else {
             bail!(
-                InvalidArgument,
-                "{NAME}: The input size {}, plus negative padding {} and {} resulted in a negative output size, which is \
+                InvalidArgument(NAME, "pad"),
+                "The input size {}, plus negative padding {} and {} resulted in a negative output size, which is \
                  invalid. Check dimension {d} of your input.",
                 sizes[d],
                 pair[0],

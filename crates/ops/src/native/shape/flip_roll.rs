@@ -61,19 +61,19 @@ fn memory_order(dense: &Tensor) -> Vec<usize> {
 
 /// The columns in reverse order.
 pub fn fliplr(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() >= 2, Shape, "fliplr: Input must be >= 2-d.");
+    ensure!(self_.dim() >= 2, Shape("fliplr", "self"), "Input must be >= 2-d.");
     ops::flip(self_, &[1])
 }
 
 /// The rows in reverse order.
 pub fn flipud(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() >= 1, Shape, "flipud: Input must be >= 1-d.");
+    ensure!(self_.dim() >= 1, Shape("flipud", "self"), "Input must be >= 1-d.");
     ops::flip(self_, &[0])
 }
 
 /// Shifts elements along dimensions, or in row-major order if none are given; elements beyond the end re-enter at the start.
 pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    ensure!(!shifts.is_empty(), InvalidArgument, "roll: `shifts` required");
+    ensure!(!shifts.is_empty(), InvalidArgument("roll", "shifts"), "`shifts` required");
     if dims.is_empty() && shifts.len() == 1 {
         let flat = copy::clone(self_, Some(MemoryFormat::Contiguous))?;
         let rolled = roll_dim(&view::view(&flat, &[-1])?, shifts[0], 0)?;
@@ -81,15 +81,20 @@ pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
     }
     ensure!(
         shifts.len() == dims.len(),
-        InvalidArgument,
-        "roll: shifts and dimensions must align. shifts: {}, dims:{}",
+        InvalidArgument("roll", "shifts"),
+        "shifts and dimensions must align. shifts: {}, dims:{}",
         shifts.len(),
         dims.len()
     );
-    ensure!(self_.dim() > 0, Index, "roll: Dimension specified as {} but tensor has no dimensions", dims[0]);
+    ensure!(
+        self_.dim() > 0,
+        Index("roll", "self"),
+        "Dimension specified as {} but tensor has no dimensions",
+        dims[0]
+    );
     let mut rolled = self_.clone();
     for (&shift, &dim) in shifts.iter().zip(dims) {
-        let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("roll"))?;
+        let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("roll"))?;
         rolled = roll_dim(&rolled, shift, d)?;
     }
     Ok(rolled)
@@ -112,11 +117,16 @@ fn roll_dim(self_: &Tensor, shift: i64, dim: usize) -> Result<Tensor> {
 pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     ensure!(
         dims.len() == 2,
-        InvalidArgument,
-        "rot90: expected total rotation dims == 2, but got dims = {}",
+        InvalidArgument("rot90", "dims"),
+        "expected total rotation dims == 2, but got dims = {}",
         dims.len()
     );
-    ensure!(self_.dim() >= 2, Shape, "rot90: expected total dims >= 2, but got total dims = {}", self_.dim());
+    ensure!(
+        self_.dim() >= 2,
+        Shape("rot90", "self"),
+        "expected total dims >= 2, but got total dims = {}",
+        self_.dim()
+    );
     wrap_dims("rot90: expected rotation dims to be different", dims, self_.dim())?;
     match k.rem_euclid(4) {
         1 => view::transpose(&ops::flip(self_, &dims[1..])?, dims[0], dims[1]),

@@ -27,17 +27,21 @@ pub fn broadcast_to(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let mut sizes = DimVec::new();
     for tensor in tensors {
-        sizes = shape::broadcast(&sizes, tensor.sizes()).map_err(|e| e.context("broadcast_tensors"))?;
+        sizes = shape::broadcast(&sizes, tensor.sizes()).map_err(|e| e.in_operator("broadcast_tensors"))?;
     }
     fallible::try_collect(tensors.iter().map(|t| ops::expand(t, &sizes, false)))
 }
 
 /// Dimensions `start_dim` to `end_dim` merged to one.
 pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
-    let context = |e: flambeau_core::Error| e.context("flatten");
+    let context = |e: flambeau_core::Error| e.in_operator("flatten");
     let start = shape::wrap_dim(start_dim, self_.dim()).map_err(context)?;
     let end = shape::wrap_dim(end_dim, self_.dim()).map_err(context)?;
-    ensure!(start <= end, InvalidArgument, "flatten: has invalid args: start_dim cannot come after end_dim");
+    ensure!(
+        start <= end,
+        InvalidArgument("flatten", "start_dim"),
+        "has invalid args: start_dim cannot come after end_dim"
+    );
     if self_.dim() == 0 {
         return ops::reshape(self_, &[1]);
     }
@@ -59,9 +63,13 @@ pub fn ravel(self_: &Tensor) -> Result<Tensor> {
 
 /// Dimension `dim` split into several of `sizes`; one of them may be -1.
 pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("unflatten"))?;
-    ensure!(!sizes.is_empty(), InvalidArgument, "unflatten: sizes must be non-empty");
-    ensure!(self_.dim() > 0, Index, "unflatten: expected a dimension to split but the tensor has none");
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("unflatten"))?;
+    ensure!(!sizes.is_empty(), InvalidArgument("unflatten", "sizes"), "sizes must be non-empty");
+    ensure!(
+        self_.dim() > 0,
+        Index("unflatten", "self"),
+        "expected a dimension to split but the tensor has none"
+    );
     let whole = self_.sizes()[d];
     let inferred = shape::infer_size(sizes, whole).map_err(|e| {
         e.context(format!(
@@ -76,21 +84,21 @@ pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
 
 /// `length` indices of a dimension from `start`.
 pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    ensure!(self_.dim() > 0, Shape, "narrow: cannot be applied to a 0-dim tensor");
-    ensure!(length >= 0, InvalidArgument, "narrow: length must be non-negative but got {length}");
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("narrow"))?;
+    ensure!(self_.dim() > 0, Shape("narrow", "self"), "cannot be applied to a 0-dim tensor");
+    ensure!(length >= 0, InvalidArgument("narrow", "length"), "length must be non-negative but got {length}");
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("narrow"))?;
     let size = self_.sizes()[d];
     ensure!(
         (-size..=size).contains(&start),
-        Index,
-        "narrow: start out of range (expected to be in range of [{}, {size}], but got {start})",
+        Index("narrow", "start"),
+        "start out of range (expected to be in range of [{}, {size}], but got {start})",
         -size
     );
     let start = if start < 0 { start + size } else { start };
     ensure!(
         start <= size.saturating_sub(length),
-        InvalidArgument,
-        "narrow: start ({start}) + length ({length}) exceeds dimension size ({size})"
+        InvalidArgument("narrow", "length"),
+        "start ({start}) + length ({length}) exceeds dimension size ({size})"
     );
     ops::slice_tensor(self_, dim, Some(start), Some(start + length), 1)
 }
@@ -99,8 +107,8 @@ pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tenso
 pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
     ensure!(
         start.dim() == 0 && start.dtype().is_integral(false),
-        InvalidArgument,
-        "narrow: start must be an 0-dim integral Tensor."
+        InvalidArgument("narrow", "start"),
+        "start must be an 0-dim integral Tensor."
     );
     ops::narrow(self_, dim, start.item_scalar()?.to_i64(), length)
 }
@@ -109,8 +117,8 @@ pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> R
 pub fn movedim(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
     ensure!(
         source.len() == destination.len(),
-        InvalidArgument,
-        "movedim: Invalid source or destination dims: source ({source:?} dims) should contain the same number of dims as \
+        InvalidArgument("movedim", "source"),
+        "Invalid source or destination dims: source ({source:?} dims) should contain the same number of dims as \
          destination ({destination:?} dims)"
     );
     let rank = self_.dim();
@@ -150,6 +158,8 @@ pub fn m_t(self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() >= 2,
         Shape,
+        operator = "mT",
+        argument = "self",
         "mT: tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
         self_.dim()
     );
@@ -160,8 +170,8 @@ pub fn m_t(self_: &Tensor) -> Result<Tensor> {
 pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() >= 2,
-        Shape,
-        "adjoint: tensor.adjoint() is only supported on matrices or batches of matrices. Got {}-D tensor.",
+        Shape("adjoint", "self"),
+        "tensor.adjoint() is only supported on matrices or batches of matrices. Got {}-D tensor.",
         self_.dim()
     );
     ops::transpose_int(self_, -2, -1)

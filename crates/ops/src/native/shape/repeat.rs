@@ -11,8 +11,8 @@ use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, shap
 pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     ensure!(
         repeats.len() >= self_.dim(),
-        Shape,
-        "repeat: Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        Shape("repeat", "repeats"),
+        "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
     );
     let missing = repeats.len() - self_.dim();
     // Each dimension of the result is split into repetitions and size; the source is expanded along the former.
@@ -22,8 +22,8 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
         let size = if d < missing { 1 } else { self_.sizes()[d - missing] };
         let Some(product) = times.checked_mul(size).filter(|_| times >= 0) else {
             bail!(
-                InvalidArgument,
-                "repeat: expected repeats of at least 0 that fit in 63 bits but got {repeats:?}"
+                InvalidArgument("repeat", "repeats"),
+                "expected repeats of at least 0 that fit in 63 bits but got {repeats:?}"
             );
         };
         result_sizes.push(product);
@@ -50,23 +50,23 @@ pub fn tile(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 /// Every index repeated `repeats[index]` times: the indices that `repeat_interleave` selects.
 pub fn repeat_interleave_indices(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     const NAME: &str = "repeat_interleave";
-    ensure!(repeats.dim() == 1, Shape, "{NAME}: only accept 1D vector as repeat");
+    ensure!(repeats.dim() == 1, Shape(NAME, "repeats"), "only accept 1D vector as repeat");
     ensure!(
         matches!(repeats.dtype(), ScalarType::I32 | ScalarType::I64),
-        Dtype,
-        "{NAME}: repeats has to be Long or Int tensor"
+        Dtype(NAME, "repeats"),
+        "repeats has to be Long or Int tensor"
     );
     let counts = copy::to_copy(repeats, Some(ScalarType::I64), None, None, None, false, None)?;
-    let counts = counts.to_vec::<i64>().map_err(|e| e.context(NAME))?;
+    let counts = counts.to_vec::<i64>().map_err(|e| e.in_operator(NAME))?;
     let Some(min) = counts.iter().min() else {
         return TensorSpec::like(repeats, &[0]).allocate(NAME);
     };
-    ensure!(*min >= 0, InvalidArgument, "{NAME}: repeats can not be negative");
+    ensure!(*min >= 0, InvalidArgument(NAME, "repeats"), "repeats can not be negative");
     let total = counts.iter().try_fold(0i64, |sum, n| sum.checked_add(*n)).unwrap_or(i64::MAX);
     ensure!(
         output_size.is_none_or(|size| size == total),
-        InvalidArgument,
-        "{NAME}: allocated size does not match required size: expected output_size {total} but got {output_size:?}"
+        InvalidArgument(NAME, "output_size"),
+        "allocated size does not match required size: expected output_size {total} but got {output_size:?}"
     );
     let made = TensorSpec::like(repeats, &[total]).with_dtype(ScalarType::I64).allocate(NAME)?;
     with_slices(NAME, &[], &[&made], |s| {
@@ -88,9 +88,13 @@ pub fn repeat_interleave(
 ) -> Result<Tensor> {
     let flat = if dim.is_none() { ops::flatten_using_ints(self_, 0, -1)? } else { self_.clone() };
     let input = if flat.dim() == 0 { ops::reshape(&flat, &[1])? } else { flat };
-    let d = shape::wrap_dim(dim.unwrap_or(0), input.dim()).map_err(|e| e.context("repeat_interleave"))?;
+    let d = shape::wrap_dim(dim.unwrap_or(0), input.dim()).map_err(|e| e.in_operator("repeat_interleave"))?;
     let size = input.sizes()[d];
-    ensure!(repeats.dim() <= 1, Shape, "repeat_interleave: repeats must be 0-dim or 1-dim tensor");
+    ensure!(
+        repeats.dim() <= 1,
+        Shape("repeat_interleave", "repeats"),
+        "repeats must be 0-dim or 1-dim tensor"
+    );
     let repeats = if repeats.numel() == 1 {
         ops::expand(&ops::reshape(repeats, &[1])?, &[size], false)?
     } else {
@@ -98,8 +102,8 @@ pub fn repeat_interleave(
     };
     ensure!(
         repeats.numel() == size,
-        Shape,
-        "repeat_interleave: repeats must have the same size as input along dim, but got repeats.size(0) = {} and \
+        Shape("repeat_interleave", "repeats"),
+        "repeats must have the same size as input along dim, but got repeats.size(0) = {} and \
          input.size({d}) = {size}",
         repeats.numel()
     );
@@ -113,14 +117,14 @@ pub fn repeat_interleave_int(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
-    ensure!(repeats >= 0, InvalidArgument, "repeat_interleave: repeats can not be negative");
+    ensure!(repeats >= 0, InvalidArgument("repeat_interleave", "repeats"), "repeats can not be negative");
     let input = if dim.is_none() || self_.dim() == 0 { ops::reshape(self_, &[-1])? } else { self_.clone() };
-    let d = shape::wrap_dim(dim.unwrap_or(0), input.dim()).map_err(|e| e.context("repeat_interleave"))?;
+    let d = shape::wrap_dim(dim.unwrap_or(0), input.dim()).map_err(|e| e.in_operator("repeat_interleave"))?;
     let total = input.sizes()[d].checked_mul(repeats);
     ensure!(
         output_size.is_none() || output_size == total,
-        InvalidArgument,
-        "repeat_interleave: expected output_size {total:?} but got {output_size:?}"
+        InvalidArgument("repeat_interleave", "output_size"),
+        "expected output_size {total:?} but got {output_size:?}"
     );
     let mut sizes = DimVec::from_slice(input.sizes());
     sizes.insert(d + 1, repeats);

@@ -12,7 +12,7 @@ fn list(name: &str, count: i64) -> Result<Vec<Tensor>> {
     let count = count.max(0) as usize;
     // The tensors are allocated one by one, which aborts when out of memory: so their memory is checked here, too.
     let room = fallible::ensure_room(count.saturating_mul(BYTES_OF_VIEW));
-    room.and_then(|()| fallible::with_capacity(count)).map_err(|e| e.context(name))
+    room.and_then(|()| fallible::with_capacity(count)).map_err(|e| e.in_operator(name))
 }
 
 /// Pieces whose starts and ends `bounds` gives.
@@ -32,8 +32,8 @@ fn pieces(
 }
 
 fn dimension(name: &str, self_: &Tensor, dim: i64) -> Result<(usize, i64)> {
-    ensure!(self_.dim() > 0, Shape, "{name}: expects at least a 1-dimensional tensor");
-    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    ensure!(self_.dim() > 0, Shape(name, "self"), "expects at least a 1-dimensional tensor");
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(name))?;
     Ok((d, self_.sizes()[d]))
 }
 
@@ -42,13 +42,13 @@ pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
     let (d, size) = dimension("split", self_, dim)?;
     ensure!(
         split_size >= 0,
-        InvalidArgument,
-        "split: expects split_size be non-negative, but got split_size={split_size}"
+        InvalidArgument("split", "split_size"),
+        "expects split_size be non-negative, but got split_size={split_size}"
     );
     ensure!(
         split_size > 0 || size == 0,
-        InvalidArgument,
-        "split: split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
+        InvalidArgument("split", "split_size"),
+        "split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
     );
     let step = split_size.max(1);
     let count = (size / step + i64::from(size % step != 0)).max(1);
@@ -60,14 +60,14 @@ pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result
     let (d, size) = dimension("split_with_sizes", self_, dim)?;
     ensure!(
         split_sizes.iter().all(|s| *s >= 0),
-        InvalidArgument,
-        "split_with_sizes: expects split_sizes have only non-negative entries, but got split_sizes={split_sizes:?}"
+        InvalidArgument("split_with_sizes", "split_sizes"),
+        "expects split_sizes have only non-negative entries, but got split_sizes={split_sizes:?}"
     );
     let total = split_sizes.iter().try_fold(0i64, |sum, s| sum.checked_add(*s));
     ensure!(
         total == Some(size),
-        InvalidArgument,
-        "split_with_sizes: expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got \
+        InvalidArgument("split_with_sizes", "split_sizes"),
+        "expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got \
          split_sizes={split_sizes:?}"
     );
     let mut start = 0;
@@ -91,10 +91,14 @@ pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<T
 /// At most `chunks` pieces of equal size; the last may be smaller.
 pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     let (_, size) = dimension("chunk", self_, dim)?;
-    ensure!(chunks > 0, InvalidArgument, "chunk: expects `chunks` to be greater than 0, got: {chunks}");
+    ensure!(
+        chunks > 0,
+        InvalidArgument("chunk", "chunks"),
+        "expects `chunks` to be greater than 0, got: {chunks}"
+    );
     if size == 0 {
         drop(list("chunk", chunks)?);
-        let sizes = fallible::filled(0, chunks as usize).map_err(|e| e.context("chunk"))?;
+        let sizes = fallible::filled(0, chunks as usize).map_err(|e| e.in_operator("chunk"))?;
         return ops::split_with_sizes(self_, &sizes, dim);
     }
     ops::split_tensor(self_, size / chunks + i64::from(size % chunks != 0), dim)
@@ -105,8 +109,8 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
     let (d, size) = dimension("tensor_split", self_, dim)?;
     ensure!(
         sections > 0,
-        InvalidArgument,
-        "tensor_split: number of sections must be larger than 0, got {sections}"
+        InvalidArgument("tensor_split", "sections"),
+        "number of sections must be larger than 0, got {sections}"
     );
     let (min_size, remainder) = (size / sections, size % sections);
     let start = |i: i64| i * min_size + i.min(remainder);
@@ -133,8 +137,8 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
 pub fn tensor_split_tensor(self_: &Tensor, indices_or_sections: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(
         indices_or_sections.dim() <= 1 && indices_or_sections.dtype() == ScalarType::I64,
-        InvalidArgument,
-        "tensor_split: expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor of int64, but \
+        InvalidArgument("tensor_split", "tensor_indices_or_sections"),
+        "expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor of int64, but \
          got {} dims of {}",
         indices_or_sections.dim(),
         indices_or_sections.dtype()
@@ -147,7 +151,11 @@ pub fn tensor_split_tensor(self_: &Tensor, indices_or_sections: &Tensor, dim: i6
 
 /// The slices of a dimension, which is removed.
 pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    ensure!(self_.dim() > 0, Index, "unbind: dimension specified as {dim} but tensor has no dimensions");
+    ensure!(
+        self_.dim() > 0,
+        Index("unbind", "self"),
+        "dimension specified as {dim} but tensor has no dimensions"
+    );
     let (d, size) = dimension("unbind", self_, dim)?;
     let mut made = list("unbind", size)?;
     for index in 0..size {
@@ -186,8 +194,8 @@ pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>
 fn split_dim(name: &str, self_: &Tensor, min_dims: usize) -> Result<i64> {
     ensure!(
         self_.dim() >= min_dims,
-        Shape,
-        "{name}: requires a tensor with at least {min_dims} dimension, but got a tensor with {} dimensions!",
+        Shape(name, "self"),
+        "requires a tensor with at least {min_dims} dimension, but got a tensor with {} dimensions!",
         self_.dim()
     );
     Ok(match name {
@@ -202,8 +210,8 @@ fn split_evenly(name: &str, self_: &Tensor, min_dims: usize, sections: i64) -> R
     let size = self_.size(dim)?;
     ensure!(
         sections != 0 && size % sections == 0,
-        InvalidArgument,
-        "{name}: attempted to split along dimension {dim}, but the size of the dimension {size} is not divisible by the \
+        InvalidArgument(name, "sections"),
+        "attempted to split along dimension {dim}, but the size of the dimension {size} is not divisible by the \
          split_size {sections}!"
     );
     ops::tensor_split_sections(self_, sections, dim)

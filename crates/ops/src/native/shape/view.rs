@@ -35,6 +35,8 @@ pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         Some(strides) => self_.alias_as(&sizes, &strides, g.storage_offset()),
         None => bail!(
             Shape,
+            operator = "view",
+            argument = "size",
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
              contiguous subspaces: sizes {:?}, strides {:?}, requested {size:?}); use reshape instead",
             g.sizes(),
@@ -95,8 +97,8 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let g = self_.geometry();
     ensure!(
         dims.len() == g.dim(),
-        Shape,
-        "permute: expected as many dims as the tensor has dimensions ({}) but got {dims:?}",
+        Shape("permute", "dims"),
+        "expected as many dims as the tensor has dimensions ({}) but got {dims:?}",
         g.dim()
     );
     let mut seen: DimVec = DimVec::from_elem(0, dims.len());
@@ -104,7 +106,11 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let mut strides = DimVec::new();
     for &dim in dims {
         let d = shape::wrap_dim(dim, g.dim())?;
-        ensure!(seen[d] == 0, InvalidArgument, "permute: expected each dimension once but got {dims:?}");
+        ensure!(
+            seen[d] == 0,
+            InvalidArgument("permute", "dims"),
+            "expected each dimension once but got {dims:?}"
+        );
         seen[d] = 1;
         sizes.push(g.sizes()[d]);
         strides.push(g.strides()[d]);
@@ -124,7 +130,7 @@ pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 
 /// The transpose of a matrix; tensors of fewer dimensions are returned as they are.
 pub fn t(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() <= 2, Shape, "t: expected at most 2 dimensions but got {}", self_.dim());
+    ensure!(self_.dim() <= 2, Shape("t", "self"), "expected at most 2 dimensions but got {}", self_.dim());
     ops::transpose_int(self_, 0, if self_.dim() < 2 { 0 } else { 1 })
 }
 
@@ -145,8 +151,8 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     let missing = size.len().checked_sub(g.dim());
     let Some(missing) = missing else {
         bail!(
-            Shape,
-            "expand: expected at least {} sizes for a tensor of sizes {:?} but got {size:?}",
+            Shape("expand", "size"),
+            "expected at least {} sizes for a tensor of sizes {:?} but got {size:?}",
             g.dim(),
             g.sizes()
         );
@@ -158,24 +164,25 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
         }
         ensure!(
             *size_d >= 0,
-            Shape,
-            "expand: expected sizes of at least 0 (or -1 for existing dimensions) but got {size:?}"
+            Shape("expand", "size"),
+            "expected sizes of at least 0 (or -1 for existing dimensions) but got {size:?}"
         );
     }
-    let strides = shape::expand_strides(g.sizes(), g.strides(), &target).map_err(|e| e.context("expand"))?;
+    let strides =
+        shape::expand_strides(g.sizes(), g.strides(), &target).map_err(|e| e.in_operator("expand"))?;
     self_.alias_as(&target, &strides, g.storage_offset())
 }
 
 /// The slice at one index of a dimension, which is removed.
 pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let g = self_.geometry();
-    ensure!(g.dim() > 0, Index, "select: cannot be applied to a tensor with no dimensions");
+    ensure!(g.dim() > 0, Index("select", "self"), "cannot be applied to a tensor with no dimensions");
     let d = shape::wrap_dim(dim, g.dim())?;
     let size = g.sizes()[d];
     ensure!(
         index >= -size && index < size,
-        Index,
-        "select: index {index} out of range for dimension {dim} of size {size}"
+        Index("select", "index"),
+        "index {index} out of range for dimension {dim} of size {size}"
     );
     let at = if index < 0 { index + size } else { index };
     let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
@@ -187,9 +194,9 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 /// Every `step`-th index of a dimension in `start..end`, which are clamped to its size.
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
     let g = self_.geometry();
-    ensure!(g.dim() > 0, Index, "slice: cannot be applied to a tensor with no dimensions");
+    ensure!(g.dim() > 0, Index("slice", "self"), "cannot be applied to a tensor with no dimensions");
     let d = shape::wrap_dim(dim, g.dim())?;
-    ensure!(step > 0, InvalidArgument, "slice: expected a positive step but got {step}");
+    ensure!(step > 0, InvalidArgument("slice", "step"), "expected a positive step but got {step}");
     let size = g.sizes()[d];
     let clamp = |i: i64| (if i < 0 { i.saturating_add(size) } else { i }).clamp(0, size);
     let start = clamp(start.unwrap_or(0));
@@ -197,7 +204,7 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
     let count = (end - start) / step + i64::from((end - start) % step != 0);
     match self_.impl_().sliced(d, start, count, step) {
         Some(made) => Ok(Tensor::from_impl(made)),
-        None => bail!(Internal, "slice: expected indices of {size} but got {count} from {start} by {step}"),
+        None => bail!(Internal("slice"), "expected indices of {size} but got {count} from {start} by {step}"),
     }
 }
 
@@ -230,11 +237,11 @@ fn without_units(self_: &Tensor, is_removed: impl Fn(usize) -> bool) -> Result<T
 pub(crate) fn wrap_dims(name: &str, dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 6]>> {
     let mut wrapped: SmallVec<[usize; 6]> = SmallVec::new();
     for &dim in dims {
-        let d = shape::wrap_dim(dim, rank).map_err(|e| e.context(name))?;
+        let d = shape::wrap_dim(dim, rank).map_err(|e| e.in_operator(name))?;
         ensure!(
             !wrapped.contains(&d),
-            InvalidArgument,
-            "{name}: dim {d} appears multiple times in the list of dims"
+            InvalidArgument(name, "dims"),
+            "dim {d} appears multiple times in the list of dims"
         );
         wrapped.push(d);
     }
@@ -244,10 +251,14 @@ pub(crate) fn wrap_dims(name: &str, dims: &[i64], rank: usize) -> Result<SmallVe
 /// The elements whose indices in two dimensions differ by `offset`, as the last dimension of a view; both dimensions are removed.
 pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let g = self_.geometry();
-    let context = |e: flambeau_core::Error| e.context("diagonal");
+    let context = |e: flambeau_core::Error| e.in_operator("diagonal");
     let a = shape::wrap_dim(dim1, g.dim()).map_err(context)?;
     let b = shape::wrap_dim(dim2, g.dim()).map_err(context)?;
-    ensure!(a != b, InvalidArgument, "diagonal: diagonal dimensions cannot be identical {dim1}, {dim2}");
+    ensure!(
+        a != b,
+        InvalidArgument("diagonal", "dim2"),
+        "diagonal dimensions cannot be identical {dim1}, {dim2}"
+    );
     let (rows, columns) = (g.sizes()[a], g.sizes()[b]);
     let (below, right) = if offset < 0 { (offset.saturating_neg(), 0) } else { (0, offset) };
     let length = rows.saturating_sub(below).min(columns.saturating_sub(right)).max(0);
@@ -265,16 +276,16 @@ pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Ten
 /// A view of windows of `size` elements of a dimension, one every `step`; the last dimension is that of a window's elements.
 pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     let g = self_.geometry();
-    let d = shape::wrap_dim(dimension, g.dim()).map_err(|e| e.context("unfold"))?;
+    let d = shape::wrap_dim(dimension, g.dim()).map_err(|e| e.in_operator("unfold"))?;
     let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
     let (length, stride) = if g.dim() == 0 { (1, 1) } else { (sizes[d], strides[d]) };
-    ensure!(size >= 0, InvalidArgument, "unfold: size is {size} but must be >= 0");
+    ensure!(size >= 0, InvalidArgument("unfold", "size"), "size is {size} but must be >= 0");
     ensure!(
         size <= length,
-        InvalidArgument,
-        "unfold: maximum size for tensor at dimension {d} is {length} but size is {size}"
+        InvalidArgument("unfold", "size"),
+        "maximum size for tensor at dimension {d} is {length} but size is {size}"
     );
-    ensure!(step > 0, InvalidArgument, "unfold: step is {step} but must be > 0");
+    ensure!(step > 0, InvalidArgument("unfold", "step"), "step is {step} but must be > 0");
     if g.dim() > 0 {
         sizes[d] = (length - size) / step + 1;
         strides[d] = stride.saturating_mul(step);

@@ -57,18 +57,18 @@ pub fn unfold_backward(
     size: i64,
     step: i64,
 ) -> Result<Tensor> {
-    ensure!(step > 0, InvalidArgument, "unfold_backward: step is {step} but must be > 0");
+    ensure!(step > 0, InvalidArgument("unfold_backward", "step"), "step is {step} but must be > 0");
     let made = zeros_for(grad_in, input_sizes)?;
     if input_sizes.is_empty() {
         let only = if size == 1 { view::select(grad_in, 0, 0)? } else { return Ok(made) };
         ops::copy_(&made, &only, false)?;
         return Ok(made);
     }
-    let d = shape::wrap_dim(dim, input_sizes.len()).map_err(|e| e.context("unfold_backward"))?;
+    let d = shape::wrap_dim(dim, input_sizes.len()).map_err(|e| e.in_operator("unfold_backward"))?;
     ensure!(
         grad_in.dim() == input_sizes.len() + 1 && (0..=input_sizes[d]).contains(&size),
-        Shape,
-        "unfold_backward: expected windows of {size} elements of sizes {input_sizes:?} but got sizes {:?}",
+        Shape("unfold_backward", "grad_in"),
+        "expected windows of {size} elements of sizes {input_sizes:?} but got sizes {:?}",
         grad_in.sizes()
     );
     let last_start = (grad_in.sizes()[d] - 1).saturating_mul(step);
@@ -101,8 +101,8 @@ fn scattered(
     let part = part(&made)?;
     ensure!(
         part.sizes() == src.sizes(),
-        Shape,
-        "{name}: expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
+        Shape(name, "src"),
+        "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
         src.sizes(),
         part.sizes()
     );
@@ -135,15 +135,22 @@ pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, di
 /// Zeros, with the last dimension of `self_` on a diagonal.
 pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let rank = self_.dim() + 1;
-    let context = |e: flambeau_core::Error| e.context("diag_embed");
+    let context = |e: flambeau_core::Error| e.in_operator("diag_embed");
     let a = shape::wrap_dim(dim1, rank).map_err(context)?;
     let b = shape::wrap_dim(dim2, rank).map_err(context)?;
-    ensure!(a != b, InvalidArgument, "diag_embed: diagonal dimensions cannot be identical {dim1}, {dim2}");
+    ensure!(
+        a != b,
+        InvalidArgument("diag_embed", "dim2"),
+        "diagonal dimensions cannot be identical {dim1}, {dim2}"
+    );
     let Some((length, batch)) = self_.sizes().split_last() else {
-        flambeau_core::bail!(Shape, "diag_embed: expected at least one dimension but got none");
+        flambeau_core::bail!(Shape("diag_embed", "self"), "expected at least one dimension but got none");
     };
     let Some(side) = offset.checked_abs().and_then(|o| o.checked_add(*length)) else {
-        flambeau_core::bail!(Overflow, "diag_embed: a matrix of {length} elements with offset {offset}");
+        flambeau_core::bail!(
+            Overflow("diag_embed", "offset"),
+            "a matrix of {length} elements with offset {offset}"
+        );
     };
     let mut sizes = DimVec::from_slice(batch);
     sizes.insert(a.min(b), side);

@@ -40,8 +40,8 @@ pub fn transpose_(self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
 pub fn t_(self_: &Tensor) -> Result<()> {
     ensure!(
         self_.dim() <= 2,
-        Shape,
-        "t_: expects a tensor with <= 2 dimensions, but self is {}D",
+        Shape("t_", "self"),
+        "expects a tensor with <= 2 dimensions, but self is {}D",
         self_.dim()
     );
     transpose_(self_, 0, if self_.dim() < 2 { 0 } else { 1 })
@@ -56,13 +56,13 @@ pub fn as_strided_(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset:
 pub fn resize_(self_: &Tensor, size: &[i64], memory_format: Option<MemoryFormat>) -> Result<()> {
     ensure!(
         memory_format != Some(MemoryFormat::Preserve),
-        InvalidArgument,
-        "resize_: unsupported memory format Preserve"
+        InvalidArgument("resize_", "memory_format"),
+        "unsupported memory format Preserve"
     );
     if self_.sizes() == size && memory_format.is_none() {
         return Ok(());
     }
-    resize(self_, size, memory_format.unwrap_or_default()).map_err(|e| e.context("resize_"))
+    resize(self_, size, memory_format.unwrap_or_default()).map_err(|e| e.in_operator("resize_"))
 }
 
 /// [`resize_`] to the sizes of `the_template`, and with `Preserve` to its memory format.

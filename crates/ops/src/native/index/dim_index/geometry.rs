@@ -50,8 +50,8 @@ fn check_range(name: &str, index: &[i64], iter: &StridedIter<1>, dim: usize, siz
         Some(i) => {
             let family = ["gather", "index_add"].contains(&name) || name.starts_with("scatter");
             let kind = if family { ErrorKind::InvalidArgument } else { ErrorKind::Index };
-            let message = format!("{name}: index {i} is out of bounds for dimension {dim} with size {size}");
-            Err(Error::new(kind, message))
+            let message = format!("index {i} is out of bounds for dimension {dim} with size {size}");
+            Err(Error::new(kind, message).in_operator(name).with_argument("index"))
         }
         None => Ok(()),
     }

@@ -223,7 +223,7 @@ impl DimIndex<'_> {
                 }
                 if !scatter(s)? {
                     self.check(s.read::<i64>(1)?)?;
-                    bail!(Internal, "{}: an offset is outside of the tensor", self.name);
+                    bail!(Internal(self.name), "an offset is outside of the tensor");
                 }
                 Ok(())
             })

@@ -28,8 +28,8 @@ fn sizes_match(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> bool {
 fn check(name: &str, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
     ensure!(
         sizes_match(input, weight, bias),
-        Shape,
-        "{name}: expected `input` of .. x in, `weight` of out x in and `bias` of out, but got {:?}, {:?} and {:?}",
+        Shape(name, "input"),
+        "expected `input` of .. x in, `weight` of out x in and `bias` of out, but got {:?}, {:?} and {:?}",
         input.sizes(),
         weight.sizes(),
         bias.map(Tensor::sizes)
@@ -41,8 +41,8 @@ fn ensure_alike(name: &str, input: &Tensor, other: &Tensor) -> Result<()> {
     ensure_same_device(name, input, &[other])?;
     ensure!(
         other.dtype() == input.dtype(),
-        Dtype,
-        "{name}: expected operands of one type but got {} and {}",
+        Dtype(name),
+        "expected operands of one type but got {} and {}",
         input.dtype(),
         other.dtype()
     );
@@ -88,19 +88,24 @@ pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Ten
             y.packing(&x, || unsafe { y.take_product(&x, &w, bias.as_ref()) })
         })
     })
-    .map_err(|e| e.context(NAME))?
+    .map_err(|e| e.in_operator(NAME))?
 }
 
 /// Shape and type of [`_linear_weight_backward`].
 pub fn _linear_weight_backward_meta(grad_output: &Tensor, input: &Tensor) -> Result<TensorSpec> {
     const NAME: &str = "_linear_weight_backward";
     let ([leading @ .., outputs], [rows @ .., features]) = (grad_output.sizes(), input.sizes()) else {
-        bail!(Shape, "{NAME}: expected rows but got {grad_output:?} and {input:?}")
+        bail!(
+            Shape(NAME, "grad_output"),
+            "expected rows but got {} and {}",
+            grad_output.signature(),
+            input.signature()
+        )
     };
     ensure!(
         leading == rows,
-        Shape,
-        "{NAME}: expected as many rows in `grad_output` as in `input` but got {:?} and {:?}",
+        Shape(NAME, "grad_output"),
+        "expected as many rows in `grad_output` as in `input` but got {:?} and {:?}",
         grad_output.sizes(),
         input.sizes()
     );
@@ -123,5 +128,5 @@ pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor, out: &Tenso
             w.packing(&g, || unsafe { w.take_product(&g, &x, None) })
         })
     })
-    .map_err(|e| e.context(NAME))?
+    .map_err(|e| e.in_operator(NAME))?
 }

@@ -32,20 +32,25 @@ impl<'a> Call<'a> {
         ensure!(
             matches!(dtype, ScalarType::F32 | ScalarType::F64),
             NotImplemented,
+            operator = name,
+            argument = "query",
             "\"{name}\" not implemented for '{dtype}'"
         );
         let three = [query, key, value];
         ensure!(
             three.iter().all(|t| t.dim() >= 2),
-            Shape,
-            "{name}: expected query, key and value of at least 2 dimensions but got {three:?}"
+            Shape(name, "query"),
+            "expected query, key and value of at least 2 dimensions but got [{}, {}, {}]",
+            query.signature(),
+            key.signature(),
+            value.signature()
         );
         let ((outer, [rows, depth]), (key_outer, [keys, key_depth])) = (Self::sizes(query), Self::sizes(key));
         let (value_outer, [values, _]) = Self::sizes(value);
         ensure!(
             (outer, depth, outer, keys) == (key_outer, key_depth, value_outer, values),
-            Shape,
-            "{name}: expected query, key and value of the same outer dimensions, a key of the width of the query for each \
+            Shape(name, "query"),
+            "expected query, key and value of the same outer dimensions, a key of the width of the query for each \
              value, but got query {:?}, key {:?}, value {:?}",
             query.sizes(),
             key.sizes(),
@@ -57,8 +62,8 @@ impl<'a> Call<'a> {
         let scores = [outer, &[rows, keys]].concat();
         ensure!(
             self.bias.is_none_or(|bias| bias.sizes() == scores),
-            Shape,
-            "{name}: expected attn_bias of the sizes of the scores, {scores:?}, but got {:?}",
+            Shape(name, "attn_bias"),
+            "expected attn_bias of the sizes of the scores, {scores:?}, but got {:?}",
             self.bias.map(Tensor::sizes)
         );
         Ok(())
@@ -115,8 +120,10 @@ impl<'a> Call<'a> {
 fn like_query(name: &str, query: &Tensor, tensor: &Tensor) -> Result<()> {
     ensure!(
         (tensor.dtype(), tensor.device()) == (query.dtype(), query.device()),
-        Dtype,
-        "{name}: expected tensors of the type and on the device of query, but got {tensor:?} beside {query:?}"
+        Dtype(name),
+        "expected tensors of the type and on the device of query, but got {} beside {}",
+        tensor.signature(),
+        query.signature()
     );
     Ok(())
 }
@@ -183,8 +190,8 @@ pub fn tiled_attention_backward(
         like_query(BACKWARD, query, tensor)?;
         ensure!(
             tensor.sizes() == sizes,
-            Shape,
-            "{BACKWARD}: expected a gradient and statistics of the sizes of the result's, {sizes:?}, but got {:?}",
+            Shape(BACKWARD, "grad_output"),
+            "expected a gradient and statistics of the sizes of the result's, {sizes:?}, but got {:?}",
             tensor.sizes()
         );
     }

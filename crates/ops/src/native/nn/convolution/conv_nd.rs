@@ -15,6 +15,8 @@ fn batched(
     ensure!(
         dim == spatial + 1 || dim == spatial + 2,
         Shape,
+        operator = name,
+        argument = "input",
         "Expected {}D (unbatched) or {}D (batched) input to {name}, but got input of size: {:?}",
         spatial + 1,
         spatial + 2,

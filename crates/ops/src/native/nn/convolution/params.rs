@@ -20,11 +20,17 @@ pub(super) struct ConvArgs<'a> {
 impl ConvArgs<'_> {
     /// Checked, for a convolution with this weight.
     pub(super) fn params(&self, weight: &Tensor) -> Result<ConvParams> {
-        ensure!(weight.dim() >= 3, Shape, "weight should have at least three dimensions");
+        ensure!(
+            weight.dim() >= 3,
+            Shape,
+            operator = "convolution",
+            argument = "weight",
+            "weight should have at least three dimensions"
+        );
         ensure!(
             weight.dim() <= 5,
-            NotImplemented,
-            "convolution: more than three spatial dimensions are not implemented"
+            NotImplemented("convolution", "weight"),
+            "more than three spatial dimensions are not implemented"
         );
         ConvParams::new(self, weight.dim() - 2)
     }
@@ -83,20 +89,38 @@ impl ConvParams {
         ensure!(
             params.stride.iter().all(|s| *s > 0),
             InvalidArgument,
+            operator = "convolution",
+            argument = "stride",
             "non-positive stride is not supported"
         );
-        ensure!(params.padding.iter().all(|p| *p >= 0), InvalidArgument, "negative padding is not supported");
+        ensure!(
+            params.padding.iter().all(|p| *p >= 0),
+            InvalidArgument,
+            operator = "convolution",
+            argument = "padding",
+            "negative padding is not supported"
+        );
         ensure!(
             params.dilation.iter().all(|d| *d > 0),
             InvalidArgument,
+            operator = "convolution",
+            argument = "dilation",
             "dilation should be greater than zero"
         );
         ensure!(
             params.output_padding.iter().all(|p| *p >= 0),
             InvalidArgument,
+            operator = "convolution",
+            argument = "output_padding",
             "negative output_padding is not supported"
         );
-        ensure!(groups > 0, InvalidArgument, "expected groups to be positive but got {groups}");
+        ensure!(
+            groups > 0,
+            InvalidArgument,
+            operator = "convolution",
+            argument = "groups",
+            "expected groups to be positive but got {groups}"
+        );
         Ok(params)
     }
 
@@ -106,13 +130,20 @@ impl ConvParams {
         let mut sizes = DimVec::from_slice(&[input[0], channels.unwrap_or(i64::MAX)]);
         for d in 0..self.stride.len() {
             let Some(size) = self.output_size(d, input[d + 2], weight[d + 2]) else {
-                bail!(Overflow, "the output sizes for {input:?} and {weight:?} do not fit in 63 bits");
+                bail!(
+                    Overflow,
+                    operator = "convolution",
+                    argument = "input",
+                    "the output sizes for {input:?} and {weight:?} do not fit in 63 bits"
+                );
             };
             sizes.push(size);
         }
         ensure!(
             sizes[2..].iter().all(|size| *size >= if self.transposed { 1 } else { 0 }),
             Shape,
+            operator = "convolution",
+            argument = "input",
             "Given input size per channel: {:?}. Calculated output size per channel: {:?}. Output size is too small",
             &input[2..],
             &sizes[2..]
@@ -143,6 +174,8 @@ impl ConvParams {
         ensure!(
             x.len() == w.len(),
             Shape,
+            operator = "convolution",
+            argument = "input",
             "Expected {}-dimensional input for {}-dimensional weight {w:?}, but got {}-dimensional input of size {x:?} \
              instead",
             w.len(),
@@ -152,12 +185,16 @@ impl ConvParams {
         ensure!(
             w[0] >= groups,
             Shape,
+            operator = "convolution",
+            argument = "weight",
             "Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {w:?} \
              instead"
         );
         ensure!(
             w[0] % groups == 0,
             Shape,
+            operator = "convolution",
+            argument = "weight",
             "Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size \
              {w:?} instead"
         );
@@ -169,6 +206,8 @@ impl ConvParams {
         ensure!(
             expected == Some(x[1]),
             Shape,
+            operator = "convolution",
+            argument = "input",
             "Given groups={groups}, weight of size {w:?}, expected input{x:?} to have {} channels, but got {} channels \
              instead",
             expected.unwrap_or(i64::MAX),
@@ -178,6 +217,8 @@ impl ConvParams {
             ensure!(
                 bias.len() == 1 && Some(bias[0]) == filters,
                 Shape,
+                operator = "convolution",
+                argument = "bias",
                 "Given weight of size {w:?}, expected bias to be 1-dimensional with {} elements, but got bias of size \
                  {bias:?} instead",
                 filters.unwrap_or(i64::MAX)
@@ -190,6 +231,8 @@ impl ConvParams {
         ensure!(
             w[2..].iter().all(|k| *k > 0),
             Shape,
+            operator = "convolution",
+            argument = "weight",
             "expected a kernel without sizes of zero but got {w:?}"
         );
         let padded = |d: usize| x[d + 2].saturating_add(self.padding[d].saturating_mul(2));
@@ -201,6 +244,8 @@ impl ConvParams {
         ensure!(
             fits,
             Shape,
+            operator = "convolution",
+            argument = "input",
             "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual \
              input size",
             list(&padded),
@@ -219,6 +264,7 @@ fn ensure_countable(what: &str, given: &[i64], mut sizes: impl Iterator<Item = O
     ensure!(
         sizes.try_fold(1, within).is_some(),
         Overflow,
+        operator = "convolution",
         "expected {what} of at most {MAX_ELEMENTS} elements but got sizes {given:?}"
     );
     Ok(())
@@ -230,6 +276,8 @@ fn expanded(name: &str, values: &[i64], spatial: usize) -> Result<DimVec> {
         values if values.len() == spatial => Ok(DimVec::from_slice(values)),
         values => bail!(
             InvalidArgument,
+            operator = "convolution",
+            argument = name,
             "expected {name} to be a single integer value or a list of {spatial} values to match the convolution dimensions, \
              but got {name}={values:?}"
         ),

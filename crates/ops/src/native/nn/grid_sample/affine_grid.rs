@@ -7,20 +7,26 @@ use flambeau_core::{DimVec, Result, Scalar, ensure};
 pub fn affine_grid_generator(theta: &Tensor, size: &[i64], align_corners: bool) -> Result<Tensor> {
     const NAME: &str = "affine_grid_generator";
     let dims = size.len().saturating_sub(2);
-    ensure!(dims == 2 || dims == 3, InvalidArgument, "{NAME} needs 4d (spatial) or 5d (volumetric) inputs.");
+    ensure!(
+        dims == 2 || dims == 3,
+        InvalidArgument,
+        operator = NAME,
+        argument = "size",
+        "{NAME} needs 4d (spatial) or 5d (volumetric) inputs."
+    );
     let d = dims as i64;
     ensure!(
         theta.sizes() == [size[0], d, d + 1] && theta.is_floating_point(),
-        Shape,
-        "{NAME}: expected a batch of affine matrices of shape {}x{dims}x{} for size {size:?}. Got {:?}.",
+        Shape(NAME, "theta"),
+        "expected a batch of affine matrices of shape {}x{dims}x{} for size {size:?}. Got {:?}.",
         size[0],
         dims + 1,
         theta.sizes()
     );
     ensure!(
         size.iter().all(|s| *s > 0),
-        InvalidArgument,
-        "{NAME}: expected non-zero, positive output size. Got {size:?}"
+        InvalidArgument(NAME, "size"),
+        "expected non-zero, positive output size. Got {size:?}"
     );
     let base = base_grid(theta, &size[2..], align_corners)?;
     let coordinates = ops::bmm(&ops::expand(&base, &[size[0], -1, d + 1], false)?, &theta.transpose(1, 2)?)?;

@@ -52,6 +52,8 @@ impl Sampling {
             2 => Interpolation::Cubic,
             other => bail!(
                 InvalidArgument,
+                operator = "grid_sampler",
+                argument = "interpolation_mode",
                 "grid_sampler(): expected interpolation_mode of 0, 1 or 2 but got {other}"
             ),
         };
@@ -60,7 +62,12 @@ impl Sampling {
             1 => Padding::Border,
             2 => Padding::Reflection,
             other => {
-                bail!(InvalidArgument, "grid_sampler(): expected padding_mode of 0, 1 or 2 but got {other}")
+                bail!(
+                    InvalidArgument,
+                    operator = "grid_sampler",
+                    argument = "padding_mode",
+                    "grid_sampler(): expected padding_mode of 0, 1 or 2 but got {other}"
+                )
             }
         };
         let orders = orders.iter().map(|order| (*order).clamp(0, 9) as usize).collect();

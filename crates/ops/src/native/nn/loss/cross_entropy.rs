@@ -18,9 +18,17 @@ pub fn cross_entropy_loss(
     ensure!(
         (0.0..=1.0).contains(&label_smoothing),
         InvalidArgument,
+        operator = "cross_entropy_loss",
+        argument = "label_smoothing",
         "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
     );
-    ensure!(self_.dim() >= 1, Shape, "Expected 1 or more dimensions (got 0)");
+    ensure!(
+        self_.dim() >= 1,
+        Shape,
+        operator = "cross_entropy_loss",
+        argument = "self",
+        "Expected 1 or more dimensions (got 0)"
+    );
     let dim = if self_.dim() == 1 { 0 } else { 1 };
     if label_smoothing == 0.0 && can_fuse(self_, target) {
         return Ok(ops::_cross_entropy(self_, target, weight, reduction, ignore_index)?.0);
@@ -93,6 +101,8 @@ fn probabilities(
     if !target.is_floating_point() {
         bail!(
             Dtype,
+            operator = "cross_entropy_loss",
+            argument = "target",
             "Expected floating point type for target with class probabilities, got {}",
             target.dtype()
         );

@@ -17,10 +17,17 @@ pub(super) fn can_fuse(self_: &Tensor, target: &Tensor) -> bool {
 }
 
 fn check_matrix(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
-    ensure!(self_.dim() == 2, Shape, "_cross_entropy: expected `self` of 2 dimensions but got {self_:?}");
+    ensure!(
+        self_.dim() == 2,
+        Shape("_cross_entropy", "self"),
+        "expected `self` of 2 dimensions but got {}",
+        self_.signature()
+    );
     ensure!(
         [ScalarType::F32, ScalarType::F64].contains(&self_.dtype()),
         NotImplemented,
+        operator = "_cross_entropy",
+        argument = "self",
         "\"_cross_entropy\" not implemented for '{}'",
         self_.dtype()
     );
@@ -94,9 +101,10 @@ pub fn fused_cross_entropy_backward_meta(
     for part in [max_score, log_sum] {
         ensure!(
             part.sizes() == target.sizes(),
-            Shape,
-            "_cross_entropy_backward: expected one statistic for each of {} samples but got {part:?}",
-            target.numel()
+            Shape("_cross_entropy_backward"),
+            "expected one statistic for each of {} samples but got {}",
+            target.numel(),
+            part.signature()
         );
     }
     Ok(TensorSpec::like(self_, self_.sizes()))

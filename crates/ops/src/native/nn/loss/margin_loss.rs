@@ -17,11 +17,18 @@ fn reduced(losses: &Tensor, reduction: i64) -> Result<Tensor> {
 fn rows(name: &str, self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() <= 2 && self_.sizes().last() != Some(&0),
-        Shape,
-        "{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {:?}",
+        Shape(name, "self"),
+        "Expected non-empty vector or matrix with optional 0-dim batch size, but got: {:?}",
         self_.sizes()
     );
-    ensure!(self_.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{}'", self_.dtype());
+    ensure!(
+        self_.is_floating_point(),
+        NotImplemented,
+        operator = name,
+        argument = "self",
+        "\"{name}\" not implemented for '{}'",
+        self_.dtype()
+    );
     if self_.dim() == 2 { Ok(self_.clone()) } else { self_.reshape(&[1, -1]) }
 }
 
@@ -40,14 +47,14 @@ pub fn multi_margin_loss(
     let (samples, classes) = (x.size(0)?, x.size(1)?);
     ensure!(
         target.dim() <= 1 && target.numel() == samples && (target.dim() == 1 || self_.dim() <= 1),
-        Shape,
-        "{NAME}: inconsistent target size, expected {samples} but got {:?}",
+        Shape(NAME, "target"),
+        "inconsistent target size, expected {samples} but got {:?}",
         target.sizes()
     );
     ensure!(
         weight.is_none_or(|weight| weight.sizes() == [classes]),
-        Shape,
-        "{NAME}: inconsistent weight size, expected {classes} but got {:?}",
+        Shape(NAME, "weight"),
+        "inconsistent weight size, expected {classes} but got {:?}",
         weight.map(Tensor::sizes)
     );
     let indices = target.reshape(&[samples, 1])?;
@@ -55,7 +62,7 @@ pub fn multi_margin_loss(
     let behind = match p.to_f64() {
         1.0 => behind,
         2.0 => behind.square()?,
-        _ => bail!(InvalidArgument, "{NAME}: only p == 1 and p == 2 supported"),
+        _ => bail!(InvalidArgument(NAME, "p"), "only p == 1 and p == 2 supported"),
     };
     let mut losses = behind.scatter_value(1, &indices, 0)?.sum_dim_intlist(Some(&[1]), false)?;
     if let Some(weight) = weight {
@@ -82,8 +89,8 @@ pub fn multilabel_margin_loss_forward(
     let x = rows(NAME, self_)?;
     ensure!(
         target.sizes() == self_.sizes(),
-        Shape,
-        "{NAME}: inconsistent target size: {:?} for input of size: {:?}",
+        Shape(NAME, "target"),
+        "inconsistent target size: {:?} for input of size: {:?}",
         target.sizes(),
         self_.sizes()
     );

@@ -18,13 +18,17 @@ pub(super) struct ClassTargets {
 pub(super) fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
     ensure!(
         matches!(self_.dim(), 1 | 2) && target.dim() <= 1,
-        Shape,
-        "nll_loss: expected an input of 1 or 2 dimensions and a target of 0 or 1 but got {self_:?} and {target:?}"
+        Shape("nll_loss", "target"),
+        "expected an input of 1 or 2 dimensions and a target of 0 or 1 but got {} and {}",
+        self_.signature(),
+        target.signature()
     );
     let samples = if self_.dim() == 2 { self_.sizes()[0] } else { 1 };
     ensure!(
         self_.dim() == target.dim() + 1 && target.numel() == samples,
         Shape,
+        operator = "nll_loss",
+        argument = "target",
         "size mismatch (got input: {:?}, target: {:?})",
         self_.sizes(),
         target.sizes()
@@ -32,6 +36,8 @@ pub(super) fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) ->
     ensure!(
         matches!(target.dtype(), ScalarType::I64 | ScalarType::U8),
         Dtype,
+        operator = "nll_loss",
+        argument = "target",
         "expected target dtype to be Long or Byte, but got {}",
         target.dtype()
     );
@@ -39,12 +45,16 @@ pub(super) fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) ->
     ensure!(
         weight.is_none_or(|w| w.sizes() == [classes]),
         Shape,
+        operator = "nll_loss",
+        argument = "weight",
         "weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {:?}",
         weight.map(Tensor::sizes)
     );
     ensure!(
         self_.is_floating_point(),
         NotImplemented,
+        operator = "nll_loss",
+        argument = "self",
         "\"nll_loss_out_frame\" not implemented for '{}'",
         self_.dtype()
     );
@@ -62,7 +72,13 @@ impl ClassTargets {
         let classes = self_.sizes()[self_.dim() - 1];
         let targets = as_dtype(target, ScalarType::I64)?.to_vec::<i64>()?;
         for t in targets.iter().filter(|t| **t != ignore_index) {
-            ensure!(*t >= 0 && *t < classes, Index, "Target {t} is out of bounds.");
+            ensure!(
+                *t >= 0 && *t < classes,
+                Index,
+                operator = "nll_loss",
+                argument = "target",
+                "Target {t} is out of bounds."
+            );
         }
         let weights = weight.map(|w| as_dtype(w, ScalarType::F64)?.to_vec::<f64>()).transpose()?;
         let input = reshape(self_, &[targets.len() as i64, classes])?;
@@ -92,8 +108,9 @@ impl ClassTargets {
         let grads = as_dtype(grad_output, ScalarType::F64)?.to_vec::<f64>()?;
         ensure!(
             grads.len() == if reduction == Reduction::None { self.targets.len() } else { 1 },
-            Shape,
-            "{name}: expected one gradient for each loss but got {grad_output:?}"
+            Shape(name, "grad_output"),
+            "expected one gradient for each loss but got {}",
+            grad_output.signature()
         );
         let total = match reduction {
             Reduction::Mean => as_dtype(total_weight, ScalarType::F64)?.item::<f64>()?,
@@ -244,7 +261,13 @@ pub fn nll_loss_nd(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<Tensor> {
-    ensure!(self_.dim() >= 1, Shape, "Expected 1 or more dimensions (got 0)");
+    ensure!(
+        self_.dim() >= 1,
+        Shape,
+        operator = "nll_loss_nd",
+        argument = "self",
+        "Expected 1 or more dimensions (got 0)"
+    );
     if self_.dim() <= 2 {
         return ops::nll_loss(self_, target, weight, reduction, ignore_index);
     }
@@ -252,6 +275,8 @@ pub fn nll_loss_nd(
     ensure!(
         target.dim() + 1 == rank && target.sizes()[0] == sizes[0] && target.sizes()[1..] == sizes[2..],
         Shape,
+        operator = "nll_loss_nd",
+        argument = "target",
         "Expected target size {:?}, got {:?}",
         [&sizes[..1], &sizes[2..]].concat(),
         target.sizes()

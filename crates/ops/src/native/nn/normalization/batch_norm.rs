@@ -26,12 +26,15 @@ fn batch_dims(input: &Tensor) -> Vec<i64> {
 fn check(input: &Tensor, parameters: [Option<&Tensor>; 4]) -> Result<()> {
     ensure!(
         input.dim() >= 2,
-        Shape,
-        "batch_norm: expected an input of at least 2 dimensions but got {input:?}"
+        Shape("batch_norm", "input"),
+        "expected an input of at least 2 dimensions but got {}",
+        input.signature()
     );
     ensure!(
         input.is_floating_point(),
         NotImplemented,
+        operator = "batch_norm",
+        argument = "input",
         "\"batch_norm\" not implemented for '{}'",
         input.dtype()
     );
@@ -41,6 +44,8 @@ fn check(input: &Tensor, parameters: [Option<&Tensor>; 4]) -> Result<()> {
         ensure!(
             parameter.sizes() == &input.sizes()[1..2],
             Shape,
+            operator = "batch_norm",
+            argument = name,
             "{name} should contain {} elements not {}",
             input.sizes()[1],
             parameter.numel()
@@ -119,8 +124,8 @@ pub fn native_batch_norm(
     } else {
         let (Some(mean), Some(var)) = (running_mean, running_var) else {
             bail!(
-                InvalidArgument,
-                "{NAME}: expected `running_mean` and `running_var` to be defined in evaluation mode"
+                InvalidArgument(NAME, "running_mean"),
+                "expected `running_mean` and `running_var` to be defined in evaluation mode"
             );
         };
         (as_dtype(mean, kernel)?, inverse_root(NAME, &as_dtype(var, kernel)?, eps)?)
@@ -180,7 +185,7 @@ pub fn native_batch_norm_backward(
         (false, _, _, Some(mean), Some(var)) => {
             (as_dtype(mean, kernel)?, inverse_root(NAME, &as_dtype(var, kernel)?, eps)?)
         }
-        _ => bail!(InvalidArgument, "{NAME}: expected the statistics that the forward pass used"),
+        _ => bail!(InvalidArgument(NAME, "save_mean"), "expected the statistics that the forward pass used"),
     };
     let (grad, wide, dims) = (as_dtype(grad_out, kernel)?, as_dtype(input, kernel)?, batch_dims(input));
     let deviation = ops::sub_tensor(&wide, &across(&mean, input)?, ONE)?;

@@ -25,13 +25,26 @@ pub fn group_norm(
 ) -> Result<Tensor> {
     ensure!(
         input.dim() >= 2,
-        Shape,
-        "group_norm: expected an input of at least 2 dimensions but got {input:?}"
+        Shape("group_norm", "input"),
+        "expected an input of at least 2 dimensions but got {}",
+        input.signature()
     );
     let (n, c) = (input.sizes()[0], input.sizes()[1]);
-    ensure!(c > 0, InvalidArgument, "Expected number of channels to be greater than 0, got {c}");
+    ensure!(
+        c > 0,
+        InvalidArgument,
+        operator = "group_norm",
+        argument = "input",
+        "Expected number of channels to be greater than 0, got {c}"
+    );
     let area = shape::product(&input.sizes()[2..]);
-    ensure!(area > 0, InvalidArgument, "Expected HxW to be greater than 0, got {area}");
+    ensure!(
+        area > 0,
+        InvalidArgument,
+        operator = "group_norm",
+        argument = "input",
+        "Expected HxW to be greater than 0, got {area}"
+    );
     Ok(ops::native_group_norm(input, weight, bias, n, c, area, num_groups, eps)?.0)
 }
 
@@ -39,17 +52,22 @@ fn check(input: &Tensor, parameters: [Option<&Tensor>; 2], [n, c, area, groups]:
     ensure!(
         groups > 0 && c % groups == 0,
         InvalidArgument,
+        operator = "group_norm",
+        argument = "num_groups",
         "Expected number of channels in input to be divisible by num_groups, but got input of shape {:?} and num_groups={groups}",
         input.sizes()
     );
     ensure!(
         n.checked_mul(c).and_then(|nc| nc.checked_mul(area)) == Some(input.numel()),
-        Shape,
-        "{NAME}: expected an input of {n} x {c} x {area} elements but got {input:?}"
+        Shape(NAME, "input"),
+        "expected an input of {n} x {c} x {area} elements but got {}",
+        input.signature()
     );
     ensure!(
         input.is_floating_point(),
         NotImplemented,
+        operator = "group_norm",
+        argument = "input",
         "\"GroupNorm\" not implemented for '{}'",
         input.dtype()
     );
@@ -58,6 +76,8 @@ fn check(input: &Tensor, parameters: [Option<&Tensor>; 2], [n, c, area, groups]:
         ensure!(
             numel == c,
             Shape,
+            operator = "group_norm",
+            argument = name,
             "Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of {numel} \
              elements and input of shape {:?}",
             input.sizes()

@@ -16,14 +16,14 @@ fn output(kind: Kind, self_: &Tensor, output_size: &[i64]) -> Result<[i64; 3]> {
     let name = kind.name;
     ensure!(
         output_size.len() == kind.dims,
-        InvalidArgument,
-        "{name}: output_size must be {}, but got {output_size:?}",
+        InvalidArgument(name, "output_size"),
+        "output_size must be {}, but got {output_size:?}",
         kind.dims
     );
     ensure!(
         output_size.iter().all(|s| *s >= 0),
-        InvalidArgument,
-        "{name}: elements of output_size must be greater than or equal to 0 but received {output_size:?}"
+        InvalidArgument(name, "output_size"),
+        "elements of output_size must be greater than or equal to 0 but received {output_size:?}"
     );
     kind.check_input(self_.sizes())?;
     Ok(kind.spatial(output_size))
@@ -35,9 +35,8 @@ fn output_of(kind: Kind, grad_output: &Tensor, self_: &Tensor) -> Result<[i64; 3
     let dims = grad_output.dim();
     ensure!(
         dims == self_.dim(),
-        Shape,
-        "{}: expected dimensions {} for `grad_output` but got dimensions {dims}",
-        kind.name,
+        Shape(kind.name, "grad_output"),
+        "expected dimensions {} for `grad_output` but got dimensions {dims}",
         self_.dim()
     );
     Ok(kind.spatial(grad_output.sizes()))
@@ -45,7 +44,7 @@ fn output_of(kind: Kind, grad_output: &Tensor, self_: &Tensor) -> Result<[i64; 3
 
 fn windows(kind: Kind, sizes: &[i64], output: [i64; 3]) -> Result<[Vec<Window>; 3]> {
     let input = kind.spatial(sizes);
-    let along = |d: usize| adaptive(input[d], output[d]).map_err(|e| e.context(kind.name));
+    let along = |d: usize| adaptive(input[d], output[d]).map_err(|e| e.in_operator(kind.name));
     Ok([along(0)?, along(1)?, along(2)?])
 }
 

@@ -13,12 +13,12 @@ type Divisor = (bool, Option<i64>);
 
 /// The checked parameters.
 fn checked(kind: Kind, given: &PoolArgs<'_>, sizes: &[i64], divisor: Option<i64>) -> Result<Pool> {
-    ensure!(divisor != Some(0), InvalidArgument, "{}: divisor must be not zero", kind.name);
+    ensure!(divisor != Some(0), InvalidArgument(kind.name, "divisor_override"), "divisor must be not zero");
     Pool::new(kind, given, sizes)
 }
 
 fn means(kind: Kind, pool: &Pool, (padded, divisor): Divisor) -> Result<Mean> {
-    let along = |d: usize| pool.windows(d, padded).map_err(|e| e.context(kind.name));
+    let along = |d: usize| pool.windows(d, padded).map_err(|e| e.in_operator(kind.name));
     let windows = [along(0)?, along(1)?, along(2)?];
     Ok(Mean { windows, divisor, width: pool.input[2] as usize })
 }

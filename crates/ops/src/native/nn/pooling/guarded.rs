@@ -104,7 +104,13 @@ pub(super) fn mean_backward(
         match gx.dtype() {
             ScalarType::F64 => mean_backward_of::<f64>(kind, mean, gy, gx),
             ScalarType::F32 => mean_backward_of::<f32>(kind, mean, gy, gx),
-            other => bail!(NotImplemented, "{} is not implemented for {other}", kind.name),
+            other => bail!(
+                NotImplemented,
+                operator = kind.name,
+                argument = "self",
+                "{} is not implemented for {other}",
+                kind.name
+            ),
         }
     })
 }

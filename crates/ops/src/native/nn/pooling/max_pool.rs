@@ -21,8 +21,8 @@ fn forward(kind: Kind, self_: &Tensor, given: &PoolArgs<'_>, out: &Tensor, indic
     let name = kind.name;
     ensure!(
         pool.kernel_numel() < i64::from(u32::MAX),
-        NotImplemented,
-        "{name}: windows of more than 2^32 - 2 elements are not implemented"
+        NotImplemented(name, "kernel_size"),
+        "windows of more than 2^32 - 2 elements are not implemented"
     );
     dispatch_all_types!(ordered_numbers, self_.dtype(), name, T => with_scratch(name, &[self_], &[out, indices], |guarded| {
         if out.numel() == 0 {

@@ -7,12 +7,16 @@ fn check(name: &str, self_: &Tensor, indices: &Tensor, dims: usize) -> Result<()
     ensure!(
         indices.dtype() == ScalarType::I64,
         Dtype,
+        operator = name,
+        argument = "indices",
         "elements in indices should be type int64 but got: {}",
         indices.dtype()
     );
     ensure!(
         self_.dim() == dims + 1 || self_.dim() == dims + 2,
         Shape,
+        operator = name,
+        argument = "self",
         "Input to {name} should be a {}d or {}d Tensor, but got a tensor with {} dimensions.",
         dims + 1,
         dims + 2,
@@ -21,16 +25,25 @@ fn check(name: &str, self_: &Tensor, indices: &Tensor, dims: usize) -> Result<()
     ensure!(
         indices.sizes() == self_.sizes(),
         Shape,
+        operator = name,
+        argument = "indices",
         "Expected shape of indices to be same as that of the input tensor ({:?}) but got indices tensor with shape: {:?}",
         self_.sizes(),
         indices.sizes()
     );
-    ensure!(self_.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{}'", self_.dtype());
+    ensure!(
+        self_.is_floating_point(),
+        NotImplemented,
+        operator = name,
+        argument = "self",
+        "\"{name}\" not implemented for '{}'",
+        self_.dtype()
+    );
     let inner = &self_.sizes()[self_.dim() - dims - 1..];
     ensure!(
         inner.iter().all(|size| *size > 0),
-        Shape,
-        "{name}: Expected input to have non-zero size for non-batch dimensions, but got {:?}",
+        Shape(name, "self"),
+        "Expected input to have non-zero size for non-batch dimensions, but got {:?}",
         self_.sizes()
     );
     Ok(())
@@ -52,6 +65,8 @@ pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Re
     ensure!(
         output_size.len() == 2,
         InvalidArgument,
+        operator = "max_unpool2d",
+        argument = "output_size",
         "There should be exactly two elements (height, width) in output_size, but got {} elements.",
         output_size.len()
     );
@@ -72,6 +87,8 @@ pub fn max_unpool3d(
         ensure!(
             list.len() == 3,
             InvalidArgument,
+            operator = "max_unpool3d",
+            argument = what,
             "There should be exactly three elements (depth, height, width) in {what}, but got: {} elements.",
             list.len()
         );
@@ -79,6 +96,8 @@ pub fn max_unpool3d(
     ensure!(
         stride.iter().all(|step| *step > 0),
         InvalidArgument,
+        operator = "max_unpool3d",
+        argument = "stride",
         "strides should be greater than zero, but got stride: {stride:?}"
     );
     check("max_unpooling3d", self_, indices, 3)?;

@@ -7,7 +7,7 @@ use flambeau_core::{Result, bail, ensure};
 fn one(name: &str, values: &[i64]) -> Result<i64> {
     match *values {
         [value] => Ok(value),
-        _ => bail!(InvalidArgument, "{name}: expected one number but got {values:?}"),
+        _ => bail!(InvalidArgument(name), "expected one number but got {values:?}"),
     }
 }
 
@@ -15,8 +15,8 @@ fn one(name: &str, values: &[i64]) -> Result<i64> {
 fn as_image(name: &str, self_: &Tensor) -> Result<Tensor> {
     ensure!(
         matches!(self_.dim(), 2 | 3),
-        Shape,
-        "{name}: Expected 2D or 3D (batch mode) tensor but got input of sizes {:?}",
+        Shape(name, "self"),
+        "Expected 2D or 3D (batch mode) tensor but got input of sizes {:?}",
         self_.sizes()
     );
     self_.unsqueeze(-2)

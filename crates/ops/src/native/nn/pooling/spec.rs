@@ -22,15 +22,15 @@ pub(super) fn gradient_spec(
     let (name, sizes) = (kind.name, kind.resized(self_.sizes(), output));
     ensure!(
         grad_output.sizes() == sizes.as_slice(),
-        Shape,
-        "{name}: expected `grad_output` of sizes {sizes:?} but got {:?}",
+        Shape(name, "grad_output"),
+        "expected `grad_output` of sizes {sizes:?} but got {:?}",
         grad_output.sizes()
     );
     ensure_same_device(name, self_, &[grad_output])?;
     ensure!(
         grad_output.dtype() == self_.dtype(),
-        Dtype,
-        "{name}: expected `grad_output` to have the type of `self`, {}, but got {}",
+        Dtype(name, "grad_output"),
+        "expected `grad_output` to have the type of `self`, {}, but got {}",
         self_.dtype(),
         grad_output.dtype()
     );
@@ -40,8 +40,8 @@ pub(super) fn gradient_spec(
 pub(super) fn check_indices(name: &str, indices: &Tensor, sizes: &[i64]) -> Result<()> {
     ensure!(
         indices.dtype() == ScalarType::I64 && indices.sizes() == sizes,
-        Shape,
-        "{name}: expected `indices` of int64 and sizes {sizes:?} but got {} and {:?}",
+        Shape(name, "indices"),
+        "expected `indices` of int64 and sizes {sizes:?} but got {} and {:?}",
         indices.dtype(),
         indices.sizes()
     );

@@ -46,9 +46,8 @@ impl Kind {
     fn expanded(self, argument: &str, values: &[i64], missing: i64) -> Result<[i64; 3]> {
         ensure!(
             values.len() == 1 || values.len() == self.dims,
-            InvalidArgument,
-            "{}: {argument} must either be a single int, or a tuple of {} ints",
-            self.name,
+            InvalidArgument(self.name, argument),
+            "{argument} must either be a single int, or a tuple of {} ints",
             if self.dims == 2 { "two" } else { "three" }
         );
         Ok(std::array::from_fn(|d| match (d + self.dims).checked_sub(3) {
@@ -72,9 +71,8 @@ impl Kind {
         };
         ensure!(
             inner.iter().all(|s| *s != 0),
-            Shape,
-            "{}: Expected {}D or {}D (batch mode) tensor with optional 0 dim batch size for input, but got:{sizes:?}",
-            self.name,
+            Shape(self.name, "self"),
+            "Expected {}D or {}D (batch mode) tensor with optional 0 dim batch size for input, but got:{sizes:?}",
             self.dims + 1,
             self.dims + 2
         );
@@ -98,9 +96,8 @@ impl Kind {
     fn ensure_positive(self, what: &str, prefix: &str, values: [i64; 3]) -> Result<()> {
         ensure!(
             values.iter().all(|v| *v > 0),
-            InvalidArgument,
-            "{}: {what} should be greater than zero, but got {}",
-            self.name,
+            InvalidArgument(self.name, what),
+            "{what} should be greater than zero, but got {}",
             self.listed(prefix, values)
         );
         Ok(())
@@ -115,7 +112,11 @@ impl Pool {
         let padding = kind.expanded("padding", given.padding, 0)?;
         let dilation = kind.expanded("dilation", given.dilation, 1)?;
         kind.ensure_positive("kernel size", "k", kernel)?;
-        ensure!(stride.iter().all(|s| *s != 0), InvalidArgument, "{}: stride should not be zero", kind.name);
+        ensure!(
+            stride.iter().all(|s| *s != 0),
+            InvalidArgument(kind.name, "stride"),
+            "stride should not be zero"
+        );
         kind.ensure_positive("stride", "d", stride)?;
         kind.ensure_positive("dilation", "dilation", dilation)?;
         kind.check_input(sizes)?;
@@ -129,15 +130,15 @@ impl Pool {
 
     fn output_size(&self, kind: Kind, d: usize, ceil_mode: bool) -> Result<i64> {
         let (k, s, p, i, name) = (self.kernel[d], self.stride[d], self.padding[d], self.input[d], kind.name);
-        ensure!(p >= 0, InvalidArgument, "{name}: pad must be non-negative, but got pad: {p}");
+        ensure!(p >= 0, InvalidArgument(name, "padding"), "pad must be non-negative, but got pad: {p}");
         let reach = self.dilation[d].checked_mul(k - 1).and_then(|r| r.checked_add(1));
         let Some(reach) = reach else {
-            bail!(Overflow, "{name}: the reach of kernel size {k} does not fit in 63 bits")
+            bail!(Overflow(name, "kernel_size"), "the reach of kernel size {k} does not fit in 63 bits")
         };
         ensure!(
             p <= reach / 2,
-            InvalidArgument,
-            "{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={}",
+            InvalidArgument(name, "padding"),
+            "pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={}",
             self.dilation[d]
         );
         let last = i.saturating_add(2 * p).saturating_sub(reach);
@@ -148,8 +149,8 @@ impl Pool {
         }
         ensure!(
             size >= 1,
-            Shape,
-            "{name}: Given input size: {:?}. Calculated output size along dimension {}: {size}. Output size is too small",
+            Shape(name, "self"),
+            "Given input size: {:?}. Calculated output size along dimension {}: {size}. Output size is too small",
             &self.input[3 - kind.dims..],
             d + kind.dims - 3
         );
