@@ -23,6 +23,20 @@ pub trait Autograd {
     /// `Autograd` for tensors with history, for inference tensors, and for types other than floating point.
     fn requires_grad_(&self, requires_grad: bool) -> Result<&Tensor>;
 
+    /// The tensor with its flag set or cleared, at the end of a chain that makes it.
+    ///
+    /// # Errors
+    /// As [`requires_grad_`](Self::requires_grad_).
+    ///
+    /// ```
+    /// use flambeau_autograd::Autograd;
+    /// use flambeau_ops::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0]).with_requires_grad(true)?;
+    /// assert!(x.requires_grad() && x.is_leaf());
+    /// # Ok::<(), flambeau_core::Error>(())
+    /// ```
+    fn with_requires_grad(self, requires_grad: bool) -> Result<Tensor>;
+
     /// Whether it has no history: it was created by the user, or by operators on tensors that require no gradient.
     fn is_leaf(&self) -> bool;
 
@@ -119,6 +133,11 @@ impl Autograd for Tensor {
         } else if variable.view.get().is_none() {
             self.impl_().remove_keys(DispatchKeySet::of(DispatchKey::Autograd));
         }
+        Ok(self)
+    }
+
+    fn with_requires_grad(self, requires_grad: bool) -> Result<Tensor> {
+        self.requires_grad_(requires_grad)?;
         Ok(self)
     }
 

@@ -5,6 +5,7 @@ pub mod arithmetic;
 mod buffer_reuse;
 mod compare;
 pub mod construct;
+mod convert;
 pub mod display;
 mod elements;
 mod foreign;

@@ -1,7 +1,9 @@
-//! Tensors from Rust values: scalars, nested arrays, slices.
+//! Tensors from Rust values: scalars, nested arrays, slices, iterators.
 
 use super::Tensor;
+use flambeau_core::sizes_and_strides::MAX_DIMS;
 use flambeau_core::{Element, Result, Scalar, ScalarType, TensorOptions, default_dtype, ensure, fallible};
+use std::alloc::{Layout, handle_alloc_error};
 
 mod sealed {
     pub trait Sealed {}
@@ -12,11 +14,26 @@ pub trait TensorData: sealed::Sealed + Copy {
     /// The numbers inside.
     type Element: Element;
 
+    /// How many dimensions.
+    const DIMS: usize;
+
     /// Appends the sizes, outermost first.
     fn sizes(into: &mut Vec<i64>);
 
     /// Appends the numbers, in logical order.
     fn elements(&self, into: &mut Vec<Self::Element>);
+
+    /// The numbers of all of `list`, in order.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    fn flatten(list: Vec<Self>) -> Result<Vec<Self::Element>> {
+        let mut elements = fallible::with_capacity(
+            list.len().saturating_mul(size_of::<Self>()) / size_of::<Self::Element>(),
+        )?;
+        list.iter().for_each(|data| data.elements(&mut elements));
+        Ok(elements)
+    }
 }
 
 macro_rules! numbers {
@@ -25,10 +42,16 @@ macro_rules! numbers {
         impl TensorData for $rust {
             type Element = $rust;
 
+            const DIMS: usize = 0;
+
             fn sizes(_: &mut Vec<i64>) {}
 
             fn elements(&self, into: &mut Vec<$rust>) {
                 into.push(*self);
+            }
+
+            fn flatten(list: Vec<$rust>) -> Result<Vec<$rust>> {
+                Ok(list)
             }
         }
     )*};
@@ -40,9 +63,11 @@ impl<D: TensorData, const N: usize> sealed::Sealed for [D; N] {}
 impl<D: TensorData, const N: usize> TensorData for [D; N] {
     type Element = D::Element;
 
+    const DIMS: usize = 1 + D::DIMS;
+
     fn sizes(into: &mut Vec<i64>) {
         // An array of zero-sized arrays may be longer than an i64.
-        const { assert!(N <= i64::MAX as usize) };
+        const { assert!(N <= i64::MAX as usize && Self::DIMS <= MAX_DIMS) };
         into.push(N as i64);
         D::sizes(into);
     }
@@ -52,15 +77,17 @@ impl<D: TensorData, const N: usize> TensorData for [D; N] {
     }
 }
 
-fn parts<D: TensorData>(data: &D) -> (Vec<D::Element>, Vec<i64>) {
-    let (mut elements, mut sizes) = (Vec::new(), Vec::new());
+fn parts<D: TensorData>(data: &D) -> Result<(Vec<D::Element>, Vec<i64>)> {
+    let mut elements = fallible::with_capacity(size_of::<D>() / size_of::<D::Element>())?;
+    let mut sizes = Vec::with_capacity(D::DIMS);
     data.elements(&mut elements);
     D::sizes(&mut sizes);
-    (elements, sizes)
+    Ok((elements, sizes))
 }
 
 /// The values with the type they have in Rust: `f64` for a plain `1.0`, `i32` for a plain `1`. [`Tensor::new`] gives
-/// them PyTorch's default types.
+/// them PyTorch's default types, and [`Tensor::from_array`] is the same with an error where memory runs out: here the process then ends,
+/// as it does for `Vec`.
 ///
 /// ```
 /// use flambeau_ops::Tensor;
@@ -70,11 +97,8 @@ fn parts<D: TensorData>(data: &D) -> (Vec<D::Element>, Vec<i64>) {
 /// ```
 impl<D: TensorData> From<D> for Tensor {
     fn from(data: D) -> Self {
-        let (elements, sizes) = parts(&data);
-        match Tensor::from_vec(elements, &sizes) {
-            Ok(tensor) => tensor,
-            Err(e) => unreachable!("an array has as many elements as its sizes say, and they fit: {e}"),
-        }
+        // Sizes are checked at compile time, so that only memory can be missing.
+        Tensor::from_array(data).unwrap_or_else(|_| handle_alloc_error(Layout::new::<D>()))
     }
 }
 
@@ -96,13 +120,46 @@ impl Tensor {
     /// ```
     pub fn new<D: TensorData>(data: D, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
-        let (elements, sizes) = parts(&data);
+        let (elements, sizes) = parts(&data).map_err(|e| e.in_operator("new"))?;
         let dtype = options.dtype.unwrap_or_else(|| of_literals(D::Element::SCALAR_TYPE));
         let host = crate::dispatch_all_types!(all, dtype, "new", T => {
             let converted: Result<Vec<T>> = fallible::try_collect(elements.iter().map(|x| convert(x.to_scalar())));
-            Tensor::from_vec(converted.map_err(|e| e.context("new"))?, &sizes)
+            Tensor::from_vec(converted.map_err(|e| e.in_operator("new"))?, &sizes)
         })?;
         move_to(host, options)
+    }
+
+    /// The values with the type they have in Rust, as [`From`] makes them.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    ///
+    /// ```
+    /// use flambeau_ops::Tensor;
+    /// assert_eq!(Tensor::from_array([[1u8, 2], [3, 4]])?.sizes(), &[2, 2]);
+    /// # Ok::<(), flambeau_ops::Error>(())
+    /// ```
+    pub fn from_array<D: TensorData>(data: D) -> Result<Tensor> {
+        let (elements, sizes) = parts(&data).map_err(|e| e.in_operator("from_array"))?;
+        Tensor::from_vec(elements, &sizes)
+    }
+
+    /// The values of an iterator as a tensor of one dimension. A function of its own and no `FromIterator`, which could not return an
+    /// error.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    ///
+    /// ```
+    /// use flambeau_ops::Tensor;
+    /// let squares = Tensor::from_iter((0..4i64).map(|i| i * i))?;
+    /// assert_eq!(squares.to_vec::<i64>()?, [0, 1, 4, 9]);
+    /// # Ok::<(), flambeau_ops::Error>(())
+    /// ```
+    pub fn from_iter<T: Element>(values: impl IntoIterator<Item = T>) -> Result<Tensor> {
+        let values = fallible::collect(values).map_err(|e| e.in_operator("from_iter"))?;
+        let sizes = [values.len() as i64];
+        Tensor::from_vec(values, &sizes)
     }
 
     /// A copy of `data` as a tensor of one dimension.
@@ -116,13 +173,13 @@ impl Tensor {
     /// # Errors
     /// `OutOfMemory`.
     pub fn from_slice<T: Element>(data: &[T]) -> Result<Tensor> {
-        let copy = fallible::to_vec(data).map_err(|e| e.context("from_slice"))?;
+        let copy = fallible::to_vec(data).map_err(|e| e.in_operator("from_slice"))?;
         Tensor::from_vec(copy, &[data.len() as i64])
     }
 }
 
 /// Floating point types round and overflow to infinity; integers must hold the value.
-fn convert<T: Element>(value: Scalar) -> Result<T> {
+pub(super) fn convert<T: Element>(value: Scalar) -> Result<T> {
     if T::SCALAR_TYPE.is_floating_point() { Ok(T::from_scalar(value)) } else { value.to() }
 }
 
@@ -139,11 +196,15 @@ fn of_literals(dtype: ScalarType) -> ScalarType {
 fn move_to(host: Tensor, options: TensorOptions) -> Result<Tensor> {
     ensure!(
         options.layout.unwrap_or_default() == flambeau_core::Layout::Strided,
-        NotImplemented,
-        "new: expected a strided layout but got {}",
+        NotImplemented("new", "layout"),
+        "expected a strided layout but got {}",
         options.layout.unwrap_or_default()
     );
-    ensure!(options.pin_memory != Some(true), NotImplemented, "new: pinned memory needs a CUDA device");
+    ensure!(
+        options.pin_memory != Some(true),
+        NotImplemented("new", "pin_memory"),
+        "pinned memory needs a CUDA device"
+    );
     match options.device {
         None => Ok(host),
         Some(device) if device.is_cpu() => Ok(host),

@@ -6,6 +6,7 @@ mod accumulate;
 mod arithmetic;
 mod boxed_kernels;
 mod buffer_reuse;
+mod convert;
 mod convolution;
 mod display;
 mod exact;

@@ -81,8 +81,14 @@ const OPS: Crate = Crate {
             "tensor/offsets",
             "tensor/buffer_reuse",
         ],
-        &["tensor/accessor", "tensor/arithmetic", "tensor/display/number", "tensor/elements"],
-        &["tensor/compare", "tensor/display/summary", "tensor/index"],
+        &[
+            "tensor/accessor",
+            "tensor/arithmetic",
+            "tensor/convert",
+            "tensor/display/number",
+            "tensor/elements",
+        ],
+        &["tensor/compare", "tensor/display/summary", "tensor/index", "tensor/ndarray", "tensor/serde"],
         &["tensor/display"],
         // The dispatcher. An operator keeps kernels that take lists, and each of them is told which operator is called.
         &["dispatch/kernel", "dispatch/schema"],
