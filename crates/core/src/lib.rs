@@ -34,6 +34,8 @@ pub mod layout;
 pub mod profiler;
 pub mod scalar;
 pub mod scalar_type;
+#[cfg(feature = "serde")]
+mod serde_names;
 pub mod shape;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod shared_memory;

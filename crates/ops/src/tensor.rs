@@ -10,7 +10,11 @@ pub mod display;
 mod elements;
 mod foreign;
 pub mod index;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod offsets;
+#[cfg(feature = "serde")]
+mod serde;
 
 use flambeau_core::{
     Device, DispatchKeySet, Element, Geometry, IntrusivePtr, Layout, MemoryFormat, Result, Scalar,

@@ -23,6 +23,11 @@ const STEPS: &[Step] = &[
     ("codegen", &["xtask", "codegen", "--check"], true),
     ("tidy", &["xtask", "tidy", "--quiet"], true),
     ("tests", &["test", "--workspace", "--no-fail-fast", "--tests", "--examples"], false),
+    (
+        "features",
+        &["test", "-p", "flambeau", "--features", "serde,ndarray", "--test", "serde", "--test", "ndarray"],
+        false,
+    ),
     ("fuzz calls", &["xtask", "fuzz", "calls", "--seed", "961362318", "--seconds", "60"], false),
     ("python", &["xtask", "python"], false),
     ("fuzz readers", &["xtask", "fuzz", "readers", "--seed", "1", "--seconds", "6"], false),

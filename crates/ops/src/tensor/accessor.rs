@@ -100,6 +100,22 @@ pub struct TensorAccessorMut<T, const N: usize> {
     _guard: WriteGuard,
 }
 
+#[cfg(feature = "ndarray")]
+impl<T, const N: usize> TensorAccessor<T, N> {
+    /// The first element, sizes and strides; every index below the sizes reaches a valid element as long as this lives.
+    pub(super) fn parts(&self) -> (*const T, [usize; N], [usize; N]) {
+        (self.grid.first.as_ptr(), self.grid.sizes, self.grid.strides)
+    }
+}
+
+#[cfg(feature = "ndarray")]
+impl<T, const N: usize> TensorAccessorMut<T, N> {
+    /// The same, and no two indices reach the same element.
+    pub(super) fn parts(&mut self) -> (*mut T, [usize; N], [usize; N]) {
+        (self.grid.first.as_ptr(), self.grid.sizes, self.grid.strides)
+    }
+}
+
 impl<T: Element, const N: usize> TensorAccessor<T, N> {
     /// Sizes, outermost first.
     pub fn sizes(&self) -> [usize; N] {
