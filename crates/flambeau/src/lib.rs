@@ -1,30 +1,35 @@
 //! A tensor library with automatic differentiation, whose internals are layered as those of PyTorch.
 //!
 //! ```
-//! use flambeau::{Autograd, Tensor};
-//! let x = Tensor::from([1.0f32, 2.0, 3.0]);
-//! x.requires_grad_(true)?;
+//! use flambeau::prelude::*;
+//! let x = Tensor::from([1.0f32, 2.0, 3.0]).with_requires_grad(true)?;
 //! x.mul(&x)?.sum()?.backward()?;
 //! let grad = x.grad().map(|g| g.to_vec::<f32>()).transpose()?;
 //! assert_eq!(grad, Some(vec![2.0, 4.0, 6.0]));
-//! # Ok::<(), flambeau::Error>(())
+//! # Ok::<(), Error>(())
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`Tensor`] | the handle; operators are its methods |
+//! | [`tensor`] | accessors, indices, conversions, printing |
 //! | [`ops`] | every operator as a function of all its arguments |
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
 //! | [`profiler`] | what took how long, and how much memory |
 //! | [`dispatch`], [`cpu_fallback`] | what crates that add operators, kernels or devices use |
 //! | [`core`] | what a tensor is, before any operator exists |
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `serde` | `Serialize` and `Deserialize` for [`Tensor`], [`ScalarType`] and [`Device`] |
+//! | `ndarray` | views of an accessor's elements as arrays of the crate `ndarray`, and conversions both ways |
 
 pub use flambeau_autograd as autograd;
 pub use flambeau_core as core;
 pub use flambeau_nn as nn;
 pub use flambeau_ops::ops;
-pub use flambeau_ops::{cpu_fallback, dispatch};
+pub use flambeau_ops::{cpu_fallback, dispatch, tensor};
 
 pub use flambeau_autograd::profiler;
 pub use flambeau_autograd::{Autograd, enable_grad, inference_mode, no_grad};
@@ -35,9 +40,21 @@ pub use flambeau_core::{
 pub use flambeau_ops::Tensor;
 pub use flambeau_ops::parallel::{num_threads, set_num_threads};
 
-/// What most programs want in scope: `use flambeau::prelude::*;`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/question_mark.md")]
+mod question_mark {}
+
+/// What most programs use: `use flambeau::prelude::*;`.
 pub mod prelude {
-    pub use crate::nn::Module;
     pub use crate::nn::optim::Optimizer;
-    pub use crate::{Autograd, Device, Result, Scalar, ScalarType, Tensor, no_grad};
+    pub use crate::nn::{Module, optim};
+    pub use crate::tensor::index::{Ellipsis, NewAxis};
+    pub use crate::{
+        Autograd, Device, Error, ErrorKind, Result, Scalar, ScalarType, Tensor, TensorOptions, enable_grad,
+        inference_mode, manual_seed, nn, no_grad, ops,
+    };
 }
