@@ -58,7 +58,8 @@ fn file(name: &str, body: &str) -> GeneratedFile {
 
 /// The declarations of a family's operators.
 fn family_file(family: &str, operators: &[&Operator<'_>]) -> String {
-    let body = operators.iter().map(|operator| operators::declaration(operator)).collect::<Vec<_>>().join("\n\n");
+    let body =
+        operators.iter().map(|operator| operators::declaration(operator)).collect::<Vec<_>>().join("\n\n");
     format!(
         "//! The operators whose kernels are in `native::{family}`.\n\n{}\n{body}\n",
         imports(FROM, &body, false)
@@ -152,9 +153,11 @@ fn wrapped(line: &str) -> String {
     while rest.len() > WIDTH {
         let in_string = |at: usize| rest[..at].matches('"').count() % 2 == 1;
         let breaks = rest.match_indices(", ").map(|(at, _)| at + 1);
-        let Some(at) = breaks.filter(|at| *at > indent && *at <= WIDTH && !in_string(*at)).last().or_else(|| {
-            rest.match_indices(", ").map(|(at, _)| at + 1).find(|at| *at > WIDTH && !in_string(*at))
-        }) else {
+        let Some(at) =
+            breaks.filter(|at| *at > indent && *at <= WIDTH && !in_string(*at)).last().or_else(|| {
+                rest.match_indices(", ").map(|(at, _)| at + 1).find(|at| *at > WIDTH && !in_string(*at))
+            })
+        else {
             break;
         };
         text += &format!("{}\n", &rest[..at]);

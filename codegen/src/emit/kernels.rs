@@ -11,8 +11,7 @@ pub(super) fn emit(operator: &Operator<'_>) -> Vec<String> {
 }
 
 fn entries(operator: &Operator<'_>, kernel: &OperatorKernel) -> Vec<String> {
-    let snapshot =
-        if needs_snapshot(operator, kernel) { snapshot(&operator.schema) } else { String::new() };
+    let snapshot = if needs_snapshot(operator, kernel) { snapshot(&operator.schema) } else { String::new() };
     let body = snapshot + &check(operator, kernel) + &body(operator, kernel);
     let entry = |key: &&str| match body.lines().count() {
         1 => format!("{}\n", wrapped(&format!("    {key} => {body},"))),

@@ -134,7 +134,8 @@ fn what_is_written_there_counts_versions_and_sizes() -> Result<()> {
 fn views_of_one_storage_stay_views_there() -> Result<()> {
     let of = |device: Device| -> Result<Vec<f32>> {
         let x = Tensor::arange(24, ScalarType::F32)?.reshape(&[4, 6])?.to(device)?;
-        let (top, left, transposed) = (x.slice(0, None, Some(2), 1)?, x.slice(1, Some(1), Some(3), 1)?, x.t()?);
+        let (top, left, transposed) =
+            (x.slice(0, None, Some(2), 1)?, x.slice(1, Some(1), Some(3), 1)?, x.t()?);
         // A view is written by what reads another; an operand beside itself; one that overlaps what is written.
         top.add_(&x.slice(0, Some(2), None, 1)?)?;
         left.mul_(&left)?;

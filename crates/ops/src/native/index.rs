@@ -3,8 +3,8 @@
 pub(super) mod dim_index;
 pub mod gather_scatter;
 pub mod index_put;
-pub mod index_select;
 pub mod index_reduce;
+pub mod index_select;
 pub mod isin;
 pub mod masked_select;
 pub mod nonzero;

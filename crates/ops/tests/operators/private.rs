@@ -12,8 +12,8 @@ mod strided;
 mod strided_iter;
 
 use accumulator::Accumulator;
-use half::f16;
 use element_bits::Sortable;
+use half::f16;
 use strided::copy_strided;
 use strided_iter::StridedIter;
 
