@@ -20,6 +20,11 @@
 //! | [`dispatch`], [`cpu_fallback`] | what crates that add operators, kernels or devices use |
 //! | [`core`] | what a tensor is, before any operator exists |
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use flambeau_autograd as autograd;
 pub use flambeau_core as core;
 pub use flambeau_nn as nn;

@@ -1,5 +1,10 @@
 //! The Tensor handle, the dispatcher, the iterator and the CPU kernels.
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod append_list;
 pub mod cpu_fallback;
 pub mod dispatch;
