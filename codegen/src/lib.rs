@@ -3,6 +3,11 @@
 //! A pipeline of functions from text to text, which reads and writes no file: parse ([`NativeFunctions`], [`Derivatives`]), build the
 //! model, check, emit.
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod derivatives;
 mod emit;
 pub mod formula;

@@ -8,10 +8,40 @@ use crate::schema::{Argument, BaseType, FunctionSchema, Type};
 pub enum Stub<'a> {
     /// A formula of one, two or three tensors, element by element.
     Pointwise(&'a str),
+    /// A fold along dimensions, and what is applied to its accumulator: a new file.
+    Reduction {
+        /// `SumOfSquares`.
+        fold: &'a str,
+        /// `Divide(count as f64)`, with the number of elements that are folded to one.
+        epilogue: &'a str,
+    },
     /// A meta function that computes shapes, and a kernel that fills the outputs.
     Structured,
-    /// Calls of other operators.
+    /// Calls of other operators, whose derivatives are those of the calls.
     Composite,
+    /// Calls of other operators, with a derivative of its own.
+    CompositeExplicit,
+}
+
+impl Stub<'_> {
+    /// Whether it has an entry in `derivatives.yaml`.
+    pub fn has_derivative(self) -> bool {
+        self != Stub::Composite
+    }
+
+    /// The key of its kernel.
+    pub fn dispatch_key(self) -> &'static str {
+        match self {
+            Stub::Composite => "CompositeImplicitAutograd",
+            Stub::CompositeExplicit => "CompositeExplicitAutograd",
+            Stub::Pointwise(_) | Stub::Reduction { .. } | Stub::Structured => "CPU",
+        }
+    }
+
+    /// Whether one meta function and one kernel serve all its variants.
+    pub fn is_structured(self) -> bool {
+        self.dispatch_key() == "CPU"
+    }
 }
 
 /// The paths of names from the root of the crate, so that a stub needs no `use`.
@@ -31,15 +61,16 @@ pub fn kernel_name(schema: &FunctionSchema) -> String {
     naming::function(&schema.name)
 }
 
-/// The kernel of an operator as Rust that compiles: a formula is complete, and all other kernels return an error.
+/// The kernel of an operator as Rust that compiles: formulas and reductions are complete, and all other kernels return an error.
 ///
 /// # Errors
 /// The reason why the schema has no such kernel, in one sentence.
 pub fn kernel_stub(schema: &FunctionSchema, stub: Stub<'_>, doc: &str) -> Result<String, String> {
     match stub {
         Stub::Pointwise(formula) => pointwise(schema, formula, doc),
+        Stub::Reduction { fold, epilogue } => reduction(schema, fold, epilogue, doc),
         Stub::Structured => structured(schema, doc),
-        Stub::Composite => composite(schema, doc),
+        Stub::Composite | Stub::CompositeExplicit => composite(schema, doc),
     }
 }
 
@@ -60,6 +91,39 @@ fn pointwise(schema: &FunctionSchema, formula: &str, doc: &str) -> Result<String
     Ok(format!(
         "formulas! {{ float_kernel(FloatFormula, Float) -> V:\n    /// {doc}\n    fn {name}, {name}_meta = {build}({}) => {formula};\n}}\n",
         tensors.join(", ")
+    ))
+}
+
+/// The arguments of a reduction that is written whole.
+const REDUCED: &str = "Tensor self, int[1]? dim=None, bool keepdim=False";
+
+fn reduction(schema: &FunctionSchema, fold: &str, epilogue: &str, doc: &str) -> Result<String, String> {
+    if !schema.to_string().ends_with(&format!("({REDUCED}) -> Tensor")) {
+        return Err(format!("a reduction of other arguments than `{REDUCED}` is written by hand"));
+    }
+    let (name, operator) = (kernel_name(schema), &schema.name);
+    let count = "    let count = mask.count(self_.sizes());\n";
+    let count = if epilogue.contains("count") { count } else { "" };
+    Ok(format!(
+        "use super::reduced_spec::{{mask_of, reduced_spec}};
+use crate::Tensor;
+use crate::loops::reduce::{{Epilogue, {fold}, computing_type, sum_fold}};
+use crate::structured::TensorSpec;
+use flambeau_core::{{Result, ensure}};
+
+/// Shape and type of [`{name}`].
+pub fn {name}_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<TensorSpec> {{
+    let own = self_.dtype();
+    ensure!(own.is_floating_point(), Dtype, \"{operator}: expected a floating point tensor but got {{own}}\");
+    reduced_spec(\"{operator}\", self_, dim, keepdim, own)
+}}
+
+/// {doc}
+pub fn {name}(self_: &Tensor, dim: Option<&[i64]>, _keepdim: bool, out: &Tensor) -> Result<()> {{
+    let mask = mask_of(\"{operator}\", self_, dim)?;
+{count}    sum_fold(self_, out, mask, computing_type(out.dtype()), {fold}, Epilogue::{epilogue})
+}}
+"
     ))
 }
 
@@ -147,6 +211,17 @@ mod tests {
             structured
                 .contains("pub fn f(_self: &crate::Tensor, _out0: &crate::Tensor, _out1: &crate::Tensor)")
         );
+    }
+
+    #[test]
+    fn a_reduction_counts_what_it_divides_by() {
+        let kind = |epilogue| Stub::Reduction { fold: "Sum", epilogue };
+        let schema = "f(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor";
+        let mean = stub(schema, kind("Divide(count as f64)")).unwrap();
+        assert!(mean.contains("let count = mask.count(self_.sizes());\n    sum_fold(self_, out, mask"));
+        assert!(mean.contains("computing_type(out.dtype()), Sum, Epilogue::Divide(count as f64))"));
+        assert!(!stub(schema, kind("Identity")).unwrap().contains("count"));
+        assert!(stub("f(Tensor self, int dim) -> Tensor", kind("Identity")).is_err());
     }
 
     #[test]

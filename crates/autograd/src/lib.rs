@@ -44,6 +44,11 @@
 //! # Ok::<(), flambeau_core::Error>(())
 //! ```
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod alias;
 pub mod anomaly;
 mod checkpoint;

@@ -17,6 +17,11 @@
 //! - a struct that may just have been written is copied field by field: `Geometry::copy_from`;
 //! - state that is written one word at a time is read one word at a time: `dispatch_key::ThreadKeys`.
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub mod allocator;
 pub mod autograd_meta;
 pub mod backend;

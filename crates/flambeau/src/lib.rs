@@ -25,6 +25,11 @@
 //! | `serde` | `Serialize` and `Deserialize` for [`Tensor`], [`ScalarType`] and [`Device`] |
 //! | `ndarray` | views of an accessor's elements as arrays of the crate `ndarray`, and conversions both ways |
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use flambeau_autograd as autograd;
 pub use flambeau_core as core;
 pub use flambeau_nn as nn;

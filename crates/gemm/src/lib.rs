@@ -16,6 +16,11 @@
 //! Zee and van de Geijn, "BLIS" (2015), for the loops around one microkernel.
 #![expect(unsafe_code, reason = "operands are raw memory")]
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod blocks;

@@ -27,6 +27,11 @@
 //! # Ok::<(), flambeau_core::Error>(())
 //! ```
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub mod data;
 pub mod init;
 pub mod layers;

@@ -15,6 +15,11 @@
 //! | 8 | [`ops`], methods of [`Tensor`] | the operators, generated from `native_functions.yaml` |
 //! | 9 | [`registry`], [`cpu_fallback`] | operators by name; operators that a device runs on the host |
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod append_list;
 pub mod cpu_fallback;
 pub mod dispatch;

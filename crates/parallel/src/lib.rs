@@ -13,6 +13,11 @@
 //!
 //! The helpers belong to one process. A child made by `fork` starts its own on its first call.
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod affinity;
 mod chunks;
 mod job_slots;

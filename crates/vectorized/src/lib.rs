@@ -58,6 +58,11 @@
 //! processors have. That is sound because a register type can be named only through a [`Lanes`] implementation for
 //! its set, the sets' names are not public, and [`Kernel::run`], in which generic code uses them, is unsafe.
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod array;
 mod convert;
 mod isa;

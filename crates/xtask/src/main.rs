@@ -1,4 +1,4 @@
-//! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `tidy`, `test`, `table`, `types`, `python`,
+//! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `guide`, `tidy`, `test`, `table`, `types`, `python`,
 //! `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `miri`, `loom`, `asan`, `tsan`.
 
 mod bench;
@@ -9,6 +9,7 @@ mod codegen;
 mod coverage;
 mod fuzz;
 mod growth;
+mod guide;
 mod new_op;
 mod python;
 mod roofline;
@@ -39,6 +40,8 @@ enum Task {
     Coverage(coverage::Options),
     /// Writes the four stubs of a new operator: schema, kernel, derivative and row.
     NewOp(new_op::Options),
+    /// Applies the worked examples of docs/adding_an_operator.md to a copy of the tree, and tests them there.
+    Guide(guide::Options),
     /// Checks the project's rules: files with `unsafe`, names, words, first lines, lengths, unfinished work.
     Tidy(tidy::Options),
     /// Runs every check that a change must pass, and prints how many passed.
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Task::Codegen(options) => codegen::run(&options),
         Task::Coverage(options) => coverage::run(&options),
         Task::NewOp(options) => new_op::run(&options),
+        Task::Guide(options) => guide::run(&options),
         Task::Tidy(options) => tidy::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Table(options) => table::run(&options),

@@ -11,8 +11,14 @@ const FILES: &[&str] = &[
     "derivatives.yaml",
     "crates/ops/src/native/pointwise.rs",
     "crates/ops/src/native/pointwise/unary.rs",
+    "crates/ops/src/native/reduce.rs",
+    "crates/ops/src/native/nn.rs",
     "tests/op_db.rs",
 ];
+
+/// One file of each folder that new files are written to.
+const NEW: &[&str] =
+    &["tests/op_db/none", "crates/ops/src/native/reduce/none", "crates/ops/src/native/nn/none"];
 
 struct Tree(PathBuf);
 
@@ -22,7 +28,7 @@ impl Tree {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("new_op_{case}"));
         let _ = std::fs::remove_dir_all(&root);
-        for file in FILES.iter().chain(&["tests/op_db/none"]) {
+        for file in FILES.iter().chain(NEW) {
             std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
         }
         for file in FILES {
@@ -80,9 +86,9 @@ fn a_formula_becomes_an_operator_by_one_command() {
     let files = tree.generated();
     let holds = |text: &str| files.iter().any(|file| file.text.contains(text));
     for made in [
-        "sine_of_double(self_: &Tensor) -> Tensor",
-        "sine_of_double_(self_: &Tensor) -> ()",
-        "sine_of_double_out(self_: &Tensor, out: &Tensor) -> ()",
+        " sine_of_double(self_: &Tensor) -> Tensor,",
+        " sine_of_double_(self_: &Tensor) -> (),",
+        " sine_of_double_out(",
         "SineOfDoubleBackward",
         "`sine_of_double(Tensor self) -> Tensor`\n\nWhat it computes.\n\n- **Types** not determined yet",
     ] {
@@ -106,15 +112,15 @@ fn other_kernels_are_functions_that_refuse() {
     for (case, more) in [("structured", &[][..]), ("composite", &["--composite"])] {
         let tree = Tree::new(case);
         let schema = "halves.left(Tensor self, Tensor? weight, int[2] sizes, Scalar p=2) -> (Tensor, Tensor)";
-        let output = tree.new_op(&[&[schema, "--module", "pointwise/halves"], more, DOC].concat());
+        let output = tree.new_op(&[&[schema, "--module", "reduce/halves"], more, DOC].concat());
         assert!(output.status.success(), "{}", printed(&output));
-        assert!(tree.generated().iter().any(|file| file.text.contains("HALVES_LEFT:")));
-        let kernel = tree.text("crates/ops/src/native/pointwise/halves.rs");
+        assert!(tree.generated().iter().any(|file| file.text.contains(" halves_left(")));
+        let kernel = tree.text("crates/ops/src/native/reduce/halves.rs");
         assert!(kernel.starts_with("//! What it computes.") && kernel.contains("is not written yet"));
-        assert!(tree.text("crates/ops/src/native/pointwise.rs").contains("\npub mod halves;\npub mod pow;"));
-        assert!(tree.text("tests/op_db/halves_left.rs").contains("has no reference"));
+        assert!(tree.text("crates/ops/src/native/reduce.rs").contains("\npub mod halves;\npub mod max_min;"));
+        assert!(tree.text("tests/op_db/halves_left.rs").contains("no reference yet"));
         assert!(
-            ["crates/ops/src/native/pointwise/halves.rs", "tests/op_db/halves_left.rs"]
+            ["crates/ops/src/native/reduce/halves.rs", "tests/op_db/halves_left.rs"]
                 .iter()
                 .all(|file| tree.is_rust(file))
         );
@@ -122,8 +128,32 @@ fn other_kernels_are_functions_that_refuse() {
 }
 
 #[test]
+fn each_kind_is_written_from_a_name() {
+    let tree = Tree::new("kinds");
+    let unary = ["twice", "--kind", "unary", "--formula", "x + x", "--reference", "2.0 * x"];
+    let fold =
+        ["--fold", "Sum", "--epilogue", "Divide(count as f64)", "--reference", "x.iter().sum::<f64>()"];
+    let reduction = [&["middle", "--kind", "reduction"][..], &fold].concat();
+    let unwritten = ["range", "--kind", "reduction"];
+    let backward = ["both(Tensor self, Tensor? other) -> (Tensor a, Tensor b)", "--kind", "with-backward"];
+    for arguments in [&unary[..], &reduction, &unwritten, &backward] {
+        let output = tree.new_op(&[arguments, DOC].concat());
+        assert!(output.status.success(), "{}", printed(&output));
+    }
+    let generated: String = tree.generated().into_iter().map(|file| file.text).collect();
+    for made in [" twice(", " middle(", " range(", " both(", "BothBackward", " both_backward("] {
+        assert!(generated.contains(made), "{made}");
+    }
+    let files = ["pointwise/unary", "reduce/middle", "reduce/range", "nn/both"];
+    let files = files.map(|file| format!("crates/ops/src/native/{file}.rs"));
+    let rows = ["twice", "middle", "range", "both"].map(|row| format!("tests/op_db/{row}.rs"));
+    assert!(files.iter().chain(&rows).all(|file| tree.is_rust(file)));
+    assert!(rows[2..].iter().all(|row| tree.text(row).contains("no reference yet")));
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_nothing_written() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["neg(Tensor self) -> Tensor", "--module", "pointwise/unary"], "`neg` exists"),
         (&["two(Tensr self) -> Tensor", "--module", "pointwise/unary"], "unknown type"),
         (
@@ -131,6 +161,11 @@ fn what_cannot_be_is_refused_and_nothing_written() {
             "written by hand",
         ),
         (&["two(Tensor self) -> Tensor"], "expected a file of the kernel"),
+        (&["two(Tensor self) -> Tensor", "--module", "two"], "expected a folder and a file"),
+        (&["two(Tensor self) -> Tensor", "--module", "twos/two"], "there is no folder"),
+        (&["two", "--kind", "unary"], "expected a formula"),
+        (&["two", "--kind", "unary", "--formula", "x", "--fold", "Sum"], "a fold for `--kind reduction`"),
+        (&["two(Tensor self) -> Tensor", "--kind", "reduction", "--fold", "Sum"], "written by hand"),
     ];
     for (number, (arguments, message)) in cases.into_iter().enumerate() {
         let tree = Tree::new(&format!("refused{number}"));

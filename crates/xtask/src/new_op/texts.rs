@@ -4,29 +4,26 @@ use flambeau_codegen::{Argument, BaseType, FunctionSchema, Stub, Type};
 
 /// The entry in `native_functions.yaml`.
 pub(super) fn entry(schema: &FunctionSchema, stub: Stub<'_>, kernel: &str, doc: &str) -> String {
-    let mut lines = vec![format!("- func: {schema}")];
-    let method = schema.self_argument().is_some();
-    lines.push(format!("  variants: function{}", if method { ", method" } else { "" }));
-    if stub != Stub::Composite {
-        lines.push("  structured: True".to_owned());
-    }
-    if matches!(stub, Stub::Pointwise(_)) {
-        lines.push("  structured_inherits: TensorIteratorBase".to_owned());
-    }
-    let key = if stub == Stub::Composite { "CompositeImplicitAutograd" } else { "CPU" };
-    lines.push(format!("  dispatch:\n    {key}: {kernel}"));
-    lines.extend(siblings(schema, stub));
-    if matches!(stub, Stub::Pointwise(_)) {
-        lines.push("  tags: pointwise".to_owned());
-    }
-    lines.push(format!("  doc: {doc:?}"));
-    lines.join("\n") + "\n"
+    let is_pointwise = matches!(stub, Stub::Pointwise(_));
+    let line = |condition: bool, line: &str| condition.then(|| format!("  {line}"));
+    let lines = [
+        Some(format!("- func: {schema}")),
+        line(schema.self_argument().is_some(), "variants: function, method"),
+        line(stub.is_structured(), "structured: True"),
+        line(is_pointwise, "structured_inherits: TensorIteratorBase"),
+        Some(format!("  dispatch:\n    {}: {kernel}", stub.dispatch_key())),
+        siblings(schema, stub),
+        line(is_pointwise, "tags: pointwise"),
+        line(matches!(stub, Stub::Reduction { .. }), "tags: reduction"),
+        Some(format!("  doc: {doc:?}\n")),
+    ];
+    lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 /// The variants that are derived: `out=`, and for pointwise operators in-place.
 fn siblings(schema: &FunctionSchema, stub: Stub<'_>) -> Option<String> {
-    let one = schema.returns.len() == 1 && schema.returns[0].ty == Type::Base(BaseType::Tensor);
-    if !one || !schema.is_functional() || schema.is_view() {
+    let tensors = schema.returns.iter().all(|result| result.ty == Type::Base(BaseType::Tensor));
+    if !tensors || !schema.is_functional() || schema.is_view() || stub == Stub::Composite {
         return None;
     }
     let name = &schema.name;
@@ -51,37 +48,61 @@ pub(super) fn derivative(schema: &FunctionSchema, lines: &[String]) -> String {
     format!("- name: {schema}\n{}", lines.concat())
 }
 
-/// The file of the row. Without a reference the test fails until the author writes one.
-pub(super) fn row(schema: &FunctionSchema, stub: Stub<'_>, reference: Option<&str>) -> String {
+/// The file of the rows. Without a reference the test fails until the author writes one.
+pub(super) fn rows(operators: &[(FunctionSchema, Stub<'_>)], reference: Option<&str>) -> String {
+    let names: Vec<String> = operators.iter().map(|(schema, _)| format!("`{}`", schema.name)).collect();
+    let head = format!("//! The rows of {}.\n\n", names.join(" and "));
+    let (uses, rows) = match (operators, reference) {
+        ([(schema, Stub::Pointwise(_))], Some(reference)) => pointwise_row(schema, reference),
+        ([(schema, Stub::Reduction { .. })], Some(reference)) => reduction_row(schema, reference),
+        _ => unwritten_rows(operators),
+    };
+    format!("{head}{uses}\n/// The rows.\npub(super) fn rows() -> Vec<Row> {{\n{rows}}}\n")
+}
+
+/// What is imported, and the body of the function.
+type Body = (String, String);
+
+fn pointwise_row(schema: &FunctionSchema, reference: &str) -> Body {
+    let (call, closure) = match schema.arguments().count() {
+        1 => ("unary(-2.0..2.0, &[], ", "|x: f64|"),
+        _ => ("binary([-2.0..2.0, -2.0..2.0], &[], ", "|x: f64, y: f64|"),
+    };
     let name = &schema.name;
-    let head = format!("//! The row of `{name}`.\n\n");
-    let rows = "/// The rows.\npub(super) fn rows() -> Vec<Row> {\n";
-    let is_pointwise = matches!(stub, Stub::Pointwise(_));
-    if let (true, Some(reference)) = (is_pointwise, reference) {
-        let (call, closure) = match schema.arguments().count() {
-            1 => ("unary(-2.0..2.0, &[], ", "|x: f64|"),
-            _ => ("binary([-2.0..2.0, -2.0..2.0], &[], ", "|x: f64, y: f64|"),
-        };
-        // The kernel and the standard library's functions each have an error below one ulp, as in `unary::real`.
-        return format!(
-            "{head}use super::unary::float_of;\nuse crate::row::{{NUMBERS, Row, row}};\n\n{rows}    \
-             vec![row(\"{name}\").types(NUMBERS).gives(float_of).ulps(2.0).{call}{closure} {reference})]\n}}\n"
-        );
-    }
-    let arguments: Vec<String> =
-        schema.arguments().zip(1..).map(|(argument, seed)| sample(argument, seed)).collect();
-    let helpers = ["ints", "none", "number"].into_iter().filter(|helper| {
-        let call = format!("{helper}(");
-        arguments.iter().any(|argument| argument.starts_with(&call))
-    });
+    // The kernel and the standard library's functions each have an error below one ulp, as in `unary::real`.
+    let row =
+        format!("row(\"{name}\").types(NUMBERS).gives(float_of).ulps(2.0).{call}{closure} {reference})");
+    let uses = "use super::unary::float_of;\nuse crate::row::{NUMBERS, Row, row};\n";
+    (uses.to_owned(), format!("    vec![{row}]\n"))
+}
+
+fn reduction_row(schema: &FunctionSchema, reference: &str) -> Body {
+    let uses = "use super::reduce::{counted, folded, over};\nuse crate::row::{FLOATS, Row, row};\n";
+    let name = &schema.name;
+    let row = format!("over(row(\"{name}\").types(FLOATS), counted, &[], &[])");
+    let given = format!("let reference = |x: &[f64]| {reference};");
+    let of = "|a| vec![folded(a[0].array(), &a[1], a[2].flag(), reference)]";
+    (uses.to_owned(), format!("    {given}\n    vec![{row}.reference({of})]\n"))
+}
+
+fn unwritten_rows(operators: &[(FunctionSchema, Stub<'_>)]) -> Body {
+    let row = |schema: &FunctionSchema| {
+        let arguments = schema.arguments().zip(1..).map(|(argument, seed)| sample(argument, seed));
+        let sample = arguments.collect::<Vec<_>>().join(", ");
+        format!("row(\"{}\").types(FLOATS).sample(vec![{sample}]).property(unwritten)", schema.name)
+    };
+    let rows = operators.iter().map(|(schema, _)| row(schema)).collect::<Vec<_>>().join(", ");
+    let helpers =
+        ["ints", "none", "number"].into_iter().filter(|helper| rows.contains(&format!(" {helper}(")));
     let helpers: String = helpers.map(|helper| format!("{helper}, ")).collect();
-    format!(
-        "{head}use crate::array::Array;\nuse crate::row::{{Arg, FLOATS, Row, {helpers}row}};\n\n{rows}    \
-         let sample = vec![{}];\n    let unwritten = |_: &[Arg], _: &[Array]| {{\n        \
-         Err(\"{name} has no reference: write what it gives, in float64\".to_string())\n    }};\n    \
-         vec![row(\"{name}\").types(FLOATS).sample(sample).property(unwritten)]\n}}\n",
-        arguments.join(", ")
-    )
+    let names = operators.iter().map(|(schema, _)| schema.name.to_string()).collect::<Vec<_>>().join(" and ");
+    let uses = format!("use crate::array::Array;\nuse crate::row::{{Arg, FLOATS, Row, {helpers}row}};\n");
+    let body = format!(
+        "    let unwritten = |_: &[Arg], _: &[Array]| {{\n        \
+         Err(\"{names}: no reference yet: write what it gives, in float64\".to_string())\n    }};\n    \
+         vec![{rows}]\n"
+    );
+    (uses, body)
 }
 
 /// A sample argument.
@@ -91,6 +112,9 @@ fn sample(argument: &Argument, seed: u64) -> String {
         Type::Base(BaseType::Tensor) => return format!("{array}.into()"),
         Type::List(inner, _) if **inner == Type::Base(BaseType::Tensor) => {
             return format!("Arg::Tensors(vec![{array}])");
+        }
+        Type::List(inner, Some(count)) if **inner == Type::Base(BaseType::Bool) => {
+            return format!("vec![true; {count}].into()");
         }
         Type::List(inner, _) if matches!(**inner, Type::Base(BaseType::Int | BaseType::SymInt)) => {
             "ints(&[0])"
