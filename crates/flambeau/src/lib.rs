@@ -22,7 +22,6 @@
 
 pub use flambeau_autograd as autograd;
 pub use flambeau_core as core;
-pub use flambeau_nn as nn;
 pub use flambeau_ops::ops;
 pub use flambeau_ops::{cpu_fallback, dispatch};
 
@@ -35,9 +34,15 @@ pub use flambeau_core::{
 pub use flambeau_ops::Tensor;
 pub use flambeau_ops::parallel::{num_threads, set_num_threads};
 
+/// [`flambeau_nn`], with a `#[derive(Module)]` that names it as this crate does.
+pub mod nn {
+    pub use flambeau_derive::ModuleOfFlambeau as Module;
+    pub use flambeau_nn::*;
+}
+
 /// What most programs want in scope: `use flambeau::prelude::*;`.
 pub mod prelude {
-    pub use crate::nn::Module;
     pub use crate::nn::optim::Optimizer;
+    pub use crate::nn::{Forward, Module};
     pub use crate::{Autograd, Device, Result, Scalar, ScalarType, Tensor, no_grad};
 }

@@ -3,7 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`module`](mod@module), [`visit`] | what a model is, and how its tensors are found |
-//! | [`layers`] | linear maps, convolutions, normalisation, attention, activations |
+//! | [`layers`] | linear maps, convolutions, normalisation, recurrence, attention, activations |
+//! | [`functional`] | layers and losses as functions, and their options |
 //! | [`init`] | initialisation of parameters |
 //! | [`optim`] | SGD, Adam, AdamW, clipping, schedules |
 //! | [`data`] | data sets, samplers, the loader |
@@ -12,7 +13,7 @@
 //! ```
 //! use flambeau_autograd::Autograd;
 //! use flambeau_nn::optim::{Optimizer, Sgd, SgdOptions};
-//! use flambeau_nn::{Linear, Module};
+//! use flambeau_nn::{Forward, Linear, Module};
 //! use flambeau_ops::Tensor;
 //!
 //! let model = Linear::new(2, 1)?;
@@ -27,7 +28,14 @@
 //! # Ok::<(), flambeau_core::Error>(())
 //! ```
 
+// What `#[derive(Module)]` writes names this crate from outside, and so does its use in here.
+extern crate self as flambeau_nn;
+
+#[macro_use]
+mod options;
+
 pub mod data;
+pub mod functional;
 pub mod init;
 pub mod layers;
 pub mod module;
@@ -35,6 +43,7 @@ pub mod optim;
 pub mod serialization;
 pub mod visit;
 
+pub use flambeau_derive::Module;
 pub use layers::*;
-pub use module::{KeyDifference, Module, StateDict};
-pub use visit::{Buffer, Field, Kind, Training, Visitor, VisitorMut};
+pub use module::{Forward, KeyDifference, Loss, Module, StateDict};
+pub use visit::{BufferField, Field, Kind, Training, Visitor, VisitorMut};

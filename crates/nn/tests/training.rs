@@ -3,9 +3,10 @@
 use flambeau_autograd::Autograd;
 use flambeau_core::{ErrorKind, Result, ScalarType, manual_seed};
 use flambeau_nn::optim::{AdamOptions, AdamW, CosineAnnealing, Optimizer, Scheduler, Sgd, SgdOptions};
-use flambeau_nn::{Linear, Module, Relu, Sequential, Silu, Tanh, fields, init};
+use flambeau_nn::{Forward, Linear, Module, Relu, Sequential, Silu, Tanh, init};
 use flambeau_ops::Tensor;
 
+#[derive(Module)]
 struct Net {
     hidden: Linear,
     out: Linear,
@@ -17,9 +18,7 @@ impl Net {
     }
 }
 
-impl Module for Net {
-    fields!(hidden, out);
-
+impl Forward for Net {
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         self.out.forward(&self.hidden.forward(input)?.tanh()?)
     }
@@ -31,7 +30,7 @@ fn xor() -> (Tensor, Tensor) {
 }
 
 /// The sum of squared errors, after its gradient has been found.
-fn loss(model: &dyn Module, inputs: &Tensor, targets: &Tensor) -> Result<f32> {
+fn loss(model: &dyn Forward, inputs: &Tensor, targets: &Tensor) -> Result<f32> {
     model.zero_grad()?;
     let error = model.forward(inputs)?.sub(targets)?;
     let loss = error.t()?.mm(&error)?;
@@ -39,7 +38,7 @@ fn loss(model: &dyn Module, inputs: &Tensor, targets: &Tensor) -> Result<f32> {
     loss.item::<f32>()
 }
 
-fn train(model: &dyn Module, optimizer: &mut dyn Optimizer, steps: usize) -> Result<f32> {
+fn train(model: &dyn Forward, optimizer: &mut dyn Optimizer, steps: usize) -> Result<f32> {
     let (inputs, targets) = xor();
     for _ in 0..steps {
         loss(model, &inputs, &targets)?;
@@ -175,14 +174,13 @@ fn freezing_and_clearing() {
     );
 }
 
+#[derive(Module)]
 struct Tied {
     a: Tensor,
     b: Tensor,
 }
 
-impl Module for Tied {
-    fields!(a, b);
-
+impl Forward for Tied {
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         input.mul(&self.a)?.add(&self.b)
     }

@@ -3,9 +3,10 @@
 use super::args::Args;
 use super::digits::Digits;
 use super::model::Network;
-use flambeau::nn::Module;
 use flambeau::nn::data::DataLoader;
+use flambeau::nn::functional::{self, CrossEntropy};
 use flambeau::nn::optim::{Adam, AdamOptions, CosineAnnealing, Optimizer, Scheduler};
+use flambeau::nn::{Forward, Module};
 use flambeau::{Autograd, Device, Generator, Result, no_grad, ops};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -40,7 +41,8 @@ pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits
         for batch in loader.iter()? {
             let [pictures, digits] = &batch?[..] else { continue };
             let (pictures, digits) = (pictures.to(args.device)?, digits.to(args.device)?);
-            let loss = ops::cross_entropy_loss(&model.forward(&pictures)?, &digits, None, 1, -100, 0.0)?;
+            let loss =
+                functional::cross_entropy(&model.forward(&pictures)?, &digits, CrossEntropy::default())?;
             optimizer.zero_grad()?;
             loss.backward()?;
             optimizer.step()?;
