@@ -37,7 +37,7 @@ fn main() -> Result<()> {
         "two spirals of 200 points, wound into each other; a network with 64 hidden units learns which is which"
     );
     let net = Net { hidden: Linear::new(2, 64)?, out: Linear::new(64, 1)? };
-    let options = SgdOptions { lr: 0.1, momentum: 0.9, ..Default::default() };
+    let options = SgdOptions::default().lr(0.1).momentum(0.9);
     let mut optimizer = Sgd::new(net.parameters(), options)?;
     for step in 0..=1000 {
         let loss = functional::mse_loss(&net.forward(&points)?, &sides, Reduction::Mean)?;

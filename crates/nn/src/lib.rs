@@ -6,7 +6,7 @@
 //! | [`layers`] | linear maps, convolutions, normalisation, recurrence, attention, activations |
 //! | [`functional`] | layers and losses as functions, and their options |
 //! | [`init`] | initialisation of parameters |
-//! | [`optim`] | SGD, Adam, AdamW, clipping, schedules |
+//! | [`optim`] | SGD, Adam, AdamW, RMSprop, Adagrad, clipping, schedules |
 //! | [`data`] | data sets, samplers, the loader |
 //! | [`serialization`] | safetensors files, checkpoints, files of `torch.save` |
 //!
@@ -17,7 +17,7 @@
 //! use flambeau_ops::Tensor;
 //!
 //! let model = Linear::new(2, 1)?;
-//! let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;
+//! let mut optimizer = Sgd::new(model.parameters(), SgdOptions::default().lr(0.1))?;
 //! let (x, y) = (Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]), Tensor::from([[1.0f32], [2.0]]));
 //! for _ in 0..3 {
 //!     optimizer.zero_grad()?;

@@ -1,7 +1,7 @@
 //! Modules and losses against those of the Python package, which are written apart from them: names, sizes and values.
 //!
 //! `twin/make.py` writes `twin/outputs.tsv`; parameters and inputs are the functions that both have.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use flambeau_core::{Result, ScalarType};
 use flambeau_nn::functional::*;

@@ -94,10 +94,12 @@ impl Gpt {
     }
 }
 
-/// Vectors that begin small, as in GPT-2.
+/// The standard deviation that vectors begin with, as in GPT-2.
+const FIRST_STD: f64 = 0.02;
+
 fn table(count: i64, width: i64) -> Result<Embedding> {
     let table = Embedding::new(count, width)?;
-    init::normal_(&table.weight, 0.0, 0.02, None)?;
+    init::normal_(&table.weight, 0.0, FIRST_STD)?;
     Ok(table)
 }
 

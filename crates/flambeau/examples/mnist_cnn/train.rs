@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits
     let order = Generator::default_cpu().clone();
     let loader = DataLoader::new(train.into_dataset()?).batch_size(args.batch)?.shuffle(order);
     let steps = args.epochs * loader.len() as u64;
-    let options = AdamOptions { lr: args.lr, ..Default::default() };
+    let options = AdamOptions::default().lr(args.lr);
     let mut optimizer = Adam::new(model.parameters(), options)?;
     let mut scheduler = Scheduler::new(CosineAnnealing { period: steps, min: 0.0 }, &mut optimizer)?;
     let mut learnt = Learnt { right: recognised(model, held_out, args.device)?, losses: vec![] };

@@ -36,7 +36,7 @@ pub fn pad(input: &Tensor, sizes: &[i64], mode: PadMode) -> Result<Tensor> {
         return ops::constant_pad_nd(input, sizes, value.into());
     }
     ensure!(
-        sizes.len() / 2 <= input.dim() as usize && sizes.iter().all(|size| *size >= 0),
+        sizes.len() / 2 <= input.dim() && sizes.iter().all(|size| *size >= 0),
         Shape,
         "pad: expected sizes of at least 0 for {} dimensions but got {sizes:?}",
         input.dim()

@@ -240,7 +240,7 @@ impl Forward for MultiheadAttention {
 /// The weight of a projection, if there is to be one.
 fn weight_if(present: bool, sizes: &[i64]) -> Result<Option<Tensor>> {
     let weight = parameter_if(present, sizes)?;
-    weight.as_ref().map_or(Ok(()), |weight| init::xavier_uniform_(weight, 1.0, None))?;
+    weight.as_ref().map_or(Ok(()), |weight| init::xavier_uniform_(weight, 1.0))?;
     Ok(weight)
 }
 

@@ -46,7 +46,7 @@ impl Embedding {
         );
         let padding = functional::padding_row(count, options.padding_idx)?;
         let weight = parameter(&[count, width])?;
-        init::normal_(&weight, 0.0, 1.0, None)?;
+        init::normal_(&weight, 0.0, 1.0)?;
         if padding >= 0 {
             let _guard = no_grad();
             init::zeros_(&weight.select(0, padding)?)?;

@@ -81,8 +81,8 @@ impl Bilinear {
         [first, second, out_features].iter().try_for_each(|size| super::check_positive("a size", *size))?;
         let (weight, bias) = (parameter(&[out_features, first, second])?, parameter(&[out_features])?);
         let bound = 1.0 / (first as f64).sqrt();
-        init::uniform_(&weight, -bound, bound, None)?;
-        init::uniform_(&bias, -bound, bound, None)?;
+        init::uniform_(&weight, -bound, bound)?;
+        init::uniform_(&bias, -bound, bound)?;
         Ok(Bilinear { weight, bias: Some(bias) })
     }
 

@@ -299,7 +299,7 @@ channel_norms! {
 
 /// An input of `dims` spatial dimensions, or of none where one would be enough.
 fn check_dims(name: &str, dims: usize, input: &Tensor) -> Result<()> {
-    let got = input.dim() as usize;
+    let got = input.dim();
     ensure!(
         got == dims + 2 || (dims == 1 && name == "BatchNorm" && got == 2),
         Shape,

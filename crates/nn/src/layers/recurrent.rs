@@ -340,7 +340,7 @@ fn each<T, const N: usize>(from: &[T; N], f: impl Fn(&T) -> Result<Tensor>) -> R
 
 fn draw(module: &dyn Module, hidden_size: i64) -> Result<()> {
     let bound = 1.0 / (hidden_size as f64).sqrt();
-    module.parameters().iter().try_for_each(|tensor| init::uniform_(tensor, -bound, bound, None))
+    module.parameters().iter().try_for_each(|tensor| init::uniform_(tensor, -bound, bound))
 }
 
 fn check(input: i64, hidden: i64, options: &RecurrentOptions, states: usize) -> Result<()> {
