@@ -43,6 +43,6 @@ pub mod nn {
 /// What most programs want in scope: `use flambeau::prelude::*;`.
 pub mod prelude {
     pub use crate::nn::optim::Optimizer;
-    pub use crate::nn::{Forward, Module};
+    pub use crate::nn::{Forward, Loss, Module};
     pub use crate::{Autograd, Device, Result, Scalar, ScalarType, Tensor, no_grad};
 }

@@ -38,7 +38,7 @@ fn recurrent_networks() {
     let both = || RecurrentOptions::default().num_layers(2).bidirectional(true);
     check(Rnn::with_options(2, 3, both()), &x, |m, x| m.forward(&x[0]).map(|(y, [h])| vec![y, h]));
     check(Gru::with_options(2, 3, both()), &x, |m, x| m.forward(&x[0]).map(|(y, [h])| vec![y, h]));
-    let projected = both().proj_size(Some(2));
+    let projected = both().proj_size(2);
     check(Lstm::with_options(2, 3, projected), &x, |m, x| m.forward(&x[0]).map(|(y, [h, c])| vec![y, h, c]));
     check(LstmCell::new(2, 3), &[made(0.0, &[2, 2])], |m, x| Ok(m.forward(&x[0])?.to_vec()));
 }

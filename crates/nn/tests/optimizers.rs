@@ -275,8 +275,7 @@ fn more_schedules() {
 #[test]
 fn the_rate_falls_on_a_plateau() {
     let mut sgd = Sgd::new(vec![start()], SgdOptions::default().lr(0.5)).unwrap();
-    let options =
-        PlateauOptions::default().factor(0.5).patience(1u64).threshold(0.1).cooldown(2u64).min_lr(0.1);
+    let options = PlateauOptions::default().factor(0.5).patience(1).threshold(0.1).cooldown(2).min_lr(0.1);
     let mut plateau = ReduceLrOnPlateau::new(options).unwrap();
     let losses = [1.0, 0.95, 0.8, 0.79, 0.78, 0.77, 0.5, 0.49, 0.48, 0.47, 0.47, 0.47, 0.47, 0.47, 0.47];
     let expected = [0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125, 0.1, 0.1, 0.1];

@@ -100,7 +100,7 @@ fn recurrent_networks() {
     recurrent::<ElmanTanh, 1>("RNN");
     recurrent::<GruStep, 1>("GRU");
     recurrent::<LstmStep, 2>("LSTM");
-    let projected = RecurrentOptions::default().proj_size(Some(3)).bias(false);
+    let projected = RecurrentOptions::default().proj_size(3).bias(false);
     check("LSTM.projected", Lstm::with_options(6, 5, projected), run);
     check("RNN.relu", ReluRnn::new(6, 5), run);
 }
@@ -130,7 +130,7 @@ fn attention() {
         assert!(module.forward(&x)?.sub(&output)?.abs()?.max()?.item::<f64>()? < 1e-14);
         mean((output, weights))
     });
-    let options = MultiheadAttentionOptions::default().kdim(Some(4)).vdim(Some(3)).bias(false);
+    let options = MultiheadAttentionOptions::default().kdim(4).vdim(3).bias(false);
     check("attention.widths", MultiheadAttention::with_options(6, 2, options), |module| {
         Ok(vec![module.attend(
             &sequence(),
@@ -186,9 +186,9 @@ fn spatial<const N: usize>(image: &Tensor) {
     forward(&case("batch_norm"), BatchNorm::<N>::new(4), image);
     let instance = ChannelNormOptions::default().track_running_stats(false);
     forward(&case("instance_norm"), InstanceNorm::<N>::with_options(4, instance), image);
-    let max = MaxPoolOptions::<N>::default().strided(2).padding(1).ceil_mode(true);
+    let max = MaxPoolOptions::<N>::default().stride(2).padding(1).ceil_mode(true);
     forward(&case("max_pool"), MaxPool::with_options(3, max), image);
-    let mean = AvgPoolOptions::<N>::default().strided(2).padding(1).count_include_pad(false);
+    let mean = AvgPoolOptions::<N>::default().stride(2).padding(1).count_include_pad(false);
     forward(&case("avg_pool"), AvgPool::with_options(3, mean), image);
     forward(&case("adaptive_avg_pool"), Ok(AdaptiveAvgPool::<N>::new(2)), image);
     forward(&case("adaptive_max_pool"), Ok(AdaptiveMaxPool::<N>::new(2)), image);
@@ -230,7 +230,7 @@ fn resampling_and_padding() {
 #[test]
 fn tables_and_activations() {
     let numbers = Tensor::from([[1i64, 5, 0], [6, 2, 2]]);
-    let table = Embedding::with_options(7, 3, EmbeddingOptions::default().padding_idx(Some(-2)));
+    let table = Embedding::with_options(7, 3, EmbeddingOptions::default().padding_idx(-2));
     forward("embedding", table, &numbers);
     check("bilinear", Bilinear::new(6, 6, 3), |module| {
         Ok(vec![module.forward(&sequence(), &made(2.0, &[2, 4, 6]))?])

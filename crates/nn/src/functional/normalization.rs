@@ -165,7 +165,7 @@ pub fn local_response_norm(input: &Tensor, size: i64, options: LocalResponse) ->
     let LocalResponse { alpha, beta, k } = options;
     let squares = ops::reshape(&ops::square(input)?, &[batch, 1, channels, length, -1])?;
     let around = pad(&squares, &[0, 0, 0, 0, size / 2, (size - 1) / 2], PadMode::Constant(0.0))?;
-    let means = avg_pool3d(&around, [size, 1, 1], AvgPoolOptions::default().strided(1))?;
+    let means = avg_pool3d(&around, [size, 1, 1], AvgPoolOptions::default().stride(1))?;
     let divisor = ((ops::view(&means, input.sizes())? * alpha)? + k)?;
     input / ops::pow_tensor_scalar(&divisor, beta.into())?
 }

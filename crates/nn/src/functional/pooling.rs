@@ -4,11 +4,41 @@ use super::Size;
 use flambeau_core::{Result, bail};
 use flambeau_ops::{Tensor, ops};
 
+/// How far apart windows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stride<const N: usize> {
+    /// As far as they are large: side by side.
+    Kernel,
+    /// So far.
+    Size(Size<N>),
+}
+
+impl<const N: usize> Stride<N> {
+    fn with(self, kernel: Size<N>) -> Size<N> {
+        match self {
+            Stride::Kernel => kernel,
+            Stride::Size(sizes) => sizes,
+        }
+    }
+}
+
+impl<const N: usize> From<i64> for Stride<N> {
+    fn from(size: i64) -> Self {
+        Stride::Size(size.into())
+    }
+}
+
+impl<const N: usize> From<[i64; N]> for Stride<N> {
+    fn from(sizes: [i64; N]) -> Self {
+        Stride::Size(sizes.into())
+    }
+}
+
 options! {
     /// Options of maximum pooling.
     MaxPoolOptions<const N: usize> {
-        /// Distances between windows; the kernel's sizes where none are given.
-        stride: Option<Size<N>> = None,
+        /// Distances between windows.
+        stride: Stride<N> = Stride::Kernel,
         /// What is added on each side of the input, and never the largest.
         padding: Size<N> = 0.into(),
         /// Distances between the elements of a window.
@@ -21,8 +51,8 @@ options! {
 options! {
     /// Options of mean pooling.
     AvgPoolOptions<const N: usize> {
-        /// Distances between windows; the kernel's sizes where none are given.
-        stride: Option<Size<N>> = None,
+        /// Distances between windows.
+        stride: Stride<N> = Stride::Kernel,
         /// Zeros that are added on each side of the input.
         padding: Size<N> = 0.into(),
         /// Whether a last window may reach over the edge.
@@ -33,20 +63,6 @@ options! {
         divisor: Option<i64> = None,
     }
 }
-
-macro_rules! strides {
-    ($($name:ident)*) => {$(
-        impl<const N: usize> $name<N> {
-            /// The same with these distances between windows.
-            #[must_use]
-            pub fn strided(self, stride: impl Into<Size<N>>) -> Self {
-                self.stride(Some(stride.into()))
-            }
-        }
-    )*};
-}
-
-strides! { MaxPoolOptions AvgPoolOptions }
 
 fn unknown<T>(dims: usize) -> Result<T> {
     bail!(InvalidArgument, "expected pooling of 1 to 3 dimensions but got {dims}")
@@ -65,7 +81,7 @@ pub(crate) fn max_pool_with_indices<const N: usize>(
         3 => ops::max_pool3d_with_indices,
         _ => return unknown(N),
     };
-    operator(input, &kernel, &stride.unwrap_or(kernel), padding, dilation, *ceil_mode)
+    operator(input, &kernel, &stride.with(kernel), padding, dilation, *ceil_mode)
 }
 
 /// The largest elements of windows.
@@ -81,7 +97,7 @@ pub(crate) fn max_pool<const N: usize>(
         3 => ops::max_pool3d,
         _ => return unknown(N),
     };
-    operator(input, &kernel, &stride.unwrap_or(kernel), padding, dilation, *ceil_mode)
+    operator(input, &kernel, &stride.with(kernel), padding, dilation, *ceil_mode)
 }
 
 /// The means of windows.
@@ -91,7 +107,7 @@ pub(crate) fn avg_pool<const N: usize>(
     options: &AvgPoolOptions<N>,
 ) -> Result<Tensor> {
     let AvgPoolOptions { stride, padding, ceil_mode, count_include_pad, divisor } = options;
-    let stride = stride.unwrap_or(kernel);
+    let stride = stride.with(kernel);
     let operator = match (N, divisor) {
         (1, None) => {
             return ops::avg_pool1d(input, &kernel, &stride, padding, *ceil_mode, *count_include_pad);

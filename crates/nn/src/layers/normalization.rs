@@ -189,9 +189,10 @@ options! {
     }
 }
 
-/// Norms of channels: documentation, name, function, defaults, whether moving statistics are counted, aliases.
+/// Norms of channels: documentation, name, function, defaults, whether they are of the whole batch, aliases. A norm of the batch
+/// counts batches, and needs no spatial dimension.
 macro_rules! channel_norms {
-    ($($(#[$doc:meta])* $name:ident = $function:ident, $defaults:expr, $counts:literal, [$($alias:ident = $n:literal),*];)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $function:ident, $defaults:expr, $of_batch:literal, [$($alias:ident = $n:literal),*];)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Module)]
         pub struct $name<const N: usize> {
@@ -257,8 +258,8 @@ macro_rules! channel_norms {
 
         impl<const N: usize> Forward for $name<N> {
             fn forward(&self, input: &Tensor) -> Result<Tensor> {
-                check_dims(stringify!($name), N, input)?;
-                let momentum = match (&self.num_batches_tracked, $counts && self.training.is_training()) {
+                check_dims(stringify!($name), N, $of_batch && N == 1, input)?;
+                let momentum = match (&self.num_batches_tracked, $of_batch && self.training.is_training()) {
                     (Some(count), true) => counted(count, self.options.momentum)?,
                     _ => self.options.momentum.unwrap_or(0.0),
                 };
@@ -297,11 +298,10 @@ channel_norms! {
         [InstanceNorm1d = 1, InstanceNorm2d = 2, InstanceNorm3d = 3];
 }
 
-/// An input of `dims` spatial dimensions, or of none where one would be enough.
-fn check_dims(name: &str, dims: usize, input: &Tensor) -> Result<()> {
-    let got = input.dim();
+/// An input of `dims` spatial dimensions, or of none where `flat`.
+fn check_dims(name: &str, dims: usize, flat: bool, input: &Tensor) -> Result<()> {
     ensure!(
-        got == dims + 2 || (dims == 1 && name == "BatchNorm" && got == 2),
+        input.dim() == dims + 2 || (flat && input.dim() == 2),
         Shape,
         "{name}{dims}d: expected an input of {} dimensions but got sizes {:?}",
         dims + 2,

@@ -1,15 +1,17 @@
 //! Pooling as modules, of one, two and three dimensions.
 
 use super::check_positive;
-use crate::functional::{self, AvgPoolOptions, MaxPoolOptions, Size};
+use crate::functional::{self, AvgPoolOptions, MaxPoolOptions, Size, Stride};
 use crate::{Forward, Module};
 use flambeau_core::{Result, ensure};
 use flambeau_ops::Tensor;
 
 /// What both poolings check.
-fn check<const N: usize>(kernel: Size<N>, stride: Option<Size<N>>, padding: Size<N>) -> Result<()> {
+fn check<const N: usize>(kernel: Size<N>, stride: Stride<N>, padding: Size<N>) -> Result<()> {
     kernel.iter().try_for_each(|value| check_positive("a kernel", *value))?;
-    stride.iter().flat_map(|sizes| sizes.0).try_for_each(|value| check_positive("a stride", value))?;
+    if let Stride::Size(sizes) = stride {
+        sizes.iter().try_for_each(|value| check_positive("a stride", *value))?;
+    }
     for (padding, kernel) in padding.iter().zip(kernel.0) {
         ensure!(
             *padding >= 0 && *padding <= kernel / 2,

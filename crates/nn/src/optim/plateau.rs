@@ -11,13 +11,13 @@ options! {
         /// What the rate is multiplied by.
         factor: f64 = 0.1,
         /// How many measurements in a row may be no better.
-        patience: u64 = 10u64,
+        patience: i64 = 10,
         /// By how much a measurement must be better to count.
         threshold: f64 = 1e-4,
         /// Whether the threshold is a share of the best measurement.
         relative: bool = true,
         /// For how many measurements after a change none is counted.
-        cooldown: u64 = 0u64,
+        cooldown: i64 = 0,
         /// The lowest rate.
         min_lr: f64 = 0.0,
         /// A change that is smaller is not made.
@@ -32,7 +32,7 @@ options! {
 /// use flambeau_nn::optim::{Optimizer, PlateauOptions, ReduceLrOnPlateau, Sgd, SgdOptions};
 /// # let model = Linear::new(2, 1)?;
 /// let mut optimizer = Sgd::new(model.parameters(), SgdOptions::default().lr(1.0))?;
-/// let mut plateau = ReduceLrOnPlateau::new(PlateauOptions::default().factor(0.5).patience(1u64))?;
+/// let mut plateau = ReduceLrOnPlateau::new(PlateauOptions::default().factor(0.5).patience(1))?;
 /// for loss in [3.0, 2.0, 2.0, 2.0] {
 ///     plateau.step(loss, &mut optimizer)?;
 /// }
@@ -44,22 +44,29 @@ pub struct ReduceLrOnPlateau {
     options: PlateauOptions,
     best: f64,
     /// Measurements in a row that were no better.
-    bad: u64,
+    bad: i64,
     /// Measurements that are not counted.
-    cooling: u64,
+    cooling: i64,
 }
 
 impl ReduceLrOnPlateau {
     /// Before the first measurement.
     ///
     /// # Errors
-    /// `InvalidArgument` unless the factor is from 0 to below 1.
+    /// `InvalidArgument` unless the factor is from 0 to below 1, and for counts below 0.
     pub fn new(options: PlateauOptions) -> Result<Self> {
         ensure!(
             (0.0..1.0).contains(&options.factor),
             InvalidArgument,
             "ReduceLrOnPlateau: expected a factor from 0 to below 1 but got {}",
             options.factor
+        );
+        ensure!(
+            options.patience >= 0 && options.cooldown >= 0,
+            InvalidArgument,
+            "ReduceLrOnPlateau: expected patience and cooldown of at least 0 but got {} and {}",
+            options.patience,
+            options.cooldown
         );
         let best = if options.maximize { f64::NEG_INFINITY } else { f64::INFINITY };
         Ok(ReduceLrOnPlateau { options, best, bad: 0, cooling: 0 })
