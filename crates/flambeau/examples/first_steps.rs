@@ -1,7 +1,8 @@
 //! A network of two layers learns to tell two spirals apart, in a second or two.
 
+use flambeau::nn::Linear;
+use flambeau::nn::functional::{self, Reduction};
 use flambeau::nn::optim::{Sgd, SgdOptions};
-use flambeau::nn::{Linear, fields};
 use flambeau::prelude::*;
 
 /// Points of two spirals, `[2 n, 2]`, and which spiral each is on, `[2 n, 1]`, as -1 and 1.
@@ -17,14 +18,13 @@ fn spirals(n: usize) -> Result<(Tensor, Tensor)> {
     Ok((Tensor::from_vec(points, &[rows, 2])?, Tensor::from_vec(sides, &[rows, 1])?))
 }
 
+#[derive(Module)]
 struct Net {
     hidden: Linear,
     out: Linear,
 }
 
-impl Module for Net {
-    fields!(hidden, out);
-
+impl Forward for Net {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.out.forward(&self.hidden.forward(x)?.tanh()?)
     }
@@ -37,11 +37,10 @@ fn main() -> Result<()> {
         "two spirals of 200 points, wound into each other; a network with 64 hidden units learns which is which"
     );
     let net = Net { hidden: Linear::new(2, 64)?, out: Linear::new(64, 1)? };
-    let options = SgdOptions { lr: 0.1, momentum: 0.9, ..Default::default() };
+    let options = SgdOptions::default().lr(0.1).momentum(0.9);
     let mut optimizer = Sgd::new(net.parameters(), options)?;
     for step in 0..=1000 {
-        let error = net.forward(&points)?.sub(&sides)?;
-        let loss = error.mul(&error)?.mean()?;
+        let loss = functional::mse_loss(&net.forward(&points)?, &sides, Reduction::Mean)?;
         optimizer.zero_grad()?;
         loss.backward()?;
         optimizer.step()?;

@@ -32,7 +32,6 @@ mod readme {}
 
 pub use flambeau_autograd as autograd;
 pub use flambeau_core as core;
-pub use flambeau_nn as nn;
 pub use flambeau_ops::ops;
 pub use flambeau_ops::{cpu_fallback, dispatch, tensor};
 
@@ -45,6 +44,12 @@ pub use flambeau_core::{
 pub use flambeau_ops::Tensor;
 pub use flambeau_ops::parallel::{num_threads, set_num_threads};
 
+/// [`flambeau_nn`], with a `#[derive(Module)]` that names it as this crate does.
+pub mod nn {
+    pub use flambeau_derive::ModuleOfFlambeau as Module;
+    pub use flambeau_nn::*;
+}
+
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
@@ -56,7 +61,7 @@ mod question_mark {}
 /// What most programs use: `use flambeau::prelude::*;`.
 pub mod prelude {
     pub use crate::nn::optim::Optimizer;
-    pub use crate::nn::{Module, optim};
+    pub use crate::nn::{Forward, Loss, Module, optim};
     pub use crate::tensor::index::{Ellipsis, NewAxis};
     pub use crate::{
         Autograd, Device, Error, ErrorKind, Result, Scalar, ScalarType, Tensor, TensorOptions, enable_grad,

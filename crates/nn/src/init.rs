@@ -90,100 +90,121 @@ pub fn constant_(tensor: &Tensor, value: f64) -> Result<()> {
     ops::fill__scalar(tensor, value.into())
 }
 
-/// Uniform between `low` and `high`, from `generator` or the default one.
-///
-/// # Errors
-/// `InvalidArgument` unless `low <= high`, `Dtype` unless of floating point.
-///
-/// ```
-/// use flambeau_core::Generator;
-/// use flambeau_nn::init;
-/// use flambeau_ops::Tensor;
-/// let t = Tensor::empty(&[100], ())?;
-/// init::uniform_(&t, -1.0, 2.0, Some(&Generator::new(7)))?;
-/// assert!(t.to_vec::<f32>()?.iter().all(|x| (-1.0..=2.0).contains(x)));
-/// # Ok::<(), flambeau_core::Error>(())
-/// ```
-pub fn uniform_(tensor: &Tensor, low: f64, high: f64, generator: Option<&Generator>) -> Result<()> {
-    ensure!(low <= high, InvalidArgument, "uniform_: expected low <= high but got {low} and {high}");
-    fill(tensor, generator, |u, v| [low + u * (high - low), low + v * (high - low)])
+/// Draws from a generator of one's own: `init::with(&generator).normal_(&tensor, 0.0, 1.0)?`.
+pub fn with(generator: &Generator) -> Draw<'_> {
+    Draw(generator)
 }
 
-/// Normal with this mean and standard deviation, from `generator` or the default one.
-///
-/// # Errors
-/// `InvalidArgument` unless `std >= 0`, `Dtype` unless of floating point.
-pub fn normal_(tensor: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    ensure!(std >= 0.0, InvalidArgument, "normal_: expected std >= 0 but got {std}");
-    fill(tensor, generator, |u, v| {
-        // Box and Muller, "A note on the generation of random normal deviates", 1958; 1 - u is never 0.
-        let radius = std * (-2.0 * (1.0 - u).ln()).sqrt();
-        let (sin, cos) = (std::f64::consts::TAU * v).sin_cos();
-        [mean + radius * cos, mean + radius * sin]
-    })
+/// A generator to draw from, made by [`with`]; its methods are the functions of this module.
+#[derive(Debug, Clone, Copy)]
+pub struct Draw<'a>(&'a Generator);
+
+/// Functions that draw from the default generator, and methods of the same names that draw from another.
+macro_rules! draws {
+    ($($(#[$doc:meta])* $name:ident($tensor:ident $(, $arg:ident: $type:ty)*) |$draw:ident| $body:block)*) => {
+        $(
+            $(#[$doc])*
+            pub fn $name($tensor: &Tensor $(, $arg: $type)*) -> Result<()> {
+                with(Generator::default_cpu()).$name($tensor $(, $arg)*)
+            }
+        )*
+
+        impl Draw<'_> {
+            $(
+                #[doc = concat!("[`", stringify!($name), "`] from this generator.")]
+                ///
+                /// # Errors
+                /// Those of the function.
+                pub fn $name(&self, $tensor: &Tensor $(, $arg: $type)*) -> Result<()> {
+                    let $draw = self;
+                    $body
+                }
+            )*
+        }
+    };
 }
 
-/// Normal, but only values between `low` and `high`, by inversion of the distribution function.
-///
-/// # Errors
-/// `InvalidArgument` unless `std > 0` and `low <= high`, `Dtype` unless of floating point.
-pub fn trunc_normal_(
-    tensor: &Tensor,
-    mean: f64,
-    std: f64,
-    (low, high): (f64, f64),
-    generator: Option<&Generator>,
-) -> Result<()> {
-    ensure!(std > 0.0, InvalidArgument, "trunc_normal_: expected std > 0 but got {std}");
-    ensure!(low <= high, InvalidArgument, "trunc_normal_: expected low <= high but got {low} and {high}");
-    let (a, b) = (ndtr((low - mean) / std), ndtr((high - mean) / std));
-    let draw = |u: f64| (mean + std * ndtri(a + u * (b - a))).clamp(low, high);
-    fill(tensor, generator, |u, v| [draw(u), draw(v)])
-}
+draws! {
+    /// Uniform between `low` and `high`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless `low <= high`, `Dtype` unless of floating point.
+    ///
+    /// ```
+    /// use flambeau_core::Generator;
+    /// use flambeau_nn::init;
+    /// use flambeau_ops::Tensor;
+    /// let t = Tensor::empty(&[100], ())?;
+    /// init::with(&Generator::new(7)).uniform_(&t, -1.0, 2.0)?;
+    /// assert!(t.to_vec::<f32>()?.iter().all(|x| (-1.0..=2.0).contains(x)));
+    /// # Ok::<(), flambeau_core::Error>(())
+    /// ```
+    uniform_(tensor, low: f64, high: f64) |draw| {
+        ensure!(low <= high, InvalidArgument, "uniform_: expected low <= high but got {low} and {high}");
+        draw.fill(tensor, |u, v| [low + u * (high - low), low + v * (high - low)])
+    }
 
-/// Uniform with a variance of `gain² / fan`: He et al., "Delving deep into rectifiers", 2015.
-///
-/// # Errors
-/// `Shape` for less than two dimensions, and those of [`uniform_`].
-pub fn kaiming_uniform_(
-    tensor: &Tensor,
-    nonlinearity: Nonlinearity,
-    fan: Fan,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    let bound = 3f64.sqrt() * kaiming_std(tensor, nonlinearity, fan)?;
-    uniform_(tensor, -bound, bound, generator)
-}
+    /// Normal with this mean and standard deviation.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless `std >= 0`, `Dtype` unless of floating point.
+    normal_(tensor, mean: f64, std: f64) |draw| {
+        ensure!(std >= 0.0, InvalidArgument, "normal_: expected std >= 0 but got {std}");
+        draw.fill(tensor, |u, v| {
+            // Box and Muller, "A note on the generation of random normal deviates", 1958; 1 - u is never 0.
+            let radius = std * (-2.0 * (1.0 - u).ln()).sqrt();
+            let (sin, cos) = (std::f64::consts::TAU * v).sin_cos();
+            [mean + radius * cos, mean + radius * sin]
+        })
+    }
 
-/// Normal with a variance of `gain² / fan`.
-///
-/// # Errors
-/// `Shape` for less than two dimensions, and those of [`normal_`].
-pub fn kaiming_normal_(
-    tensor: &Tensor,
-    nonlinearity: Nonlinearity,
-    fan: Fan,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    normal_(tensor, 0.0, kaiming_std(tensor, nonlinearity, fan)?, generator)
-}
+    /// Normal, but only values between `low` and `high`, by inversion of the distribution function.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless `std > 0` and `low <= high`, `Dtype` unless of floating point.
+    trunc_normal_(tensor, mean: f64, std: f64, range: (f64, f64)) |draw| {
+        let (low, high) = range;
+        ensure!(std > 0.0, InvalidArgument, "trunc_normal_: expected std > 0 but got {std}");
+        ensure!(low <= high, InvalidArgument, "trunc_normal_: expected low <= high but got {low} and {high}");
+        let (a, b) = (ndtr((low - mean) / std), ndtr((high - mean) / std));
+        let sample = |u: f64| (mean + std * ndtri(a + u * (b - a))).clamp(low, high);
+        draw.fill(tensor, |u, v| [sample(u), sample(v)])
+    }
 
-/// Uniform with a variance of `gain² · 2 / (fan in + fan out)`: Glorot and Bengio, "Understanding the difficulty of training
-/// deep feedforward neural networks", 2010.
-///
-/// # Errors
-/// `Shape` for less than two dimensions, and those of [`uniform_`].
-pub fn xavier_uniform_(tensor: &Tensor, gain: f64, generator: Option<&Generator>) -> Result<()> {
-    let bound = 3f64.sqrt() * xavier_std(tensor, gain)?;
-    uniform_(tensor, -bound, bound, generator)
-}
+    /// Uniform with a variance of `gain² / fan`: He et al., "Delving deep into rectifiers", 2015.
+    ///
+    /// # Errors
+    /// `Shape` for less than two dimensions, and those of [`uniform_`].
+    kaiming_uniform_(tensor, nonlinearity: Nonlinearity, fan: Fan) |draw| {
+        let bound = 3f64.sqrt() * kaiming_std(tensor, nonlinearity, fan)?;
+        draw.uniform_(tensor, -bound, bound)
+    }
 
-/// Normal with a variance of `gain² · 2 / (fan in + fan out)`.
-///
-/// # Errors
-/// `Shape` for less than two dimensions, and those of [`normal_`].
-pub fn xavier_normal_(tensor: &Tensor, gain: f64, generator: Option<&Generator>) -> Result<()> {
-    normal_(tensor, 0.0, xavier_std(tensor, gain)?, generator)
+    /// Normal with a variance of `gain² / fan`.
+    ///
+    /// # Errors
+    /// `Shape` for less than two dimensions, and those of [`normal_`].
+    kaiming_normal_(tensor, nonlinearity: Nonlinearity, fan: Fan) |draw| {
+        draw.normal_(tensor, 0.0, kaiming_std(tensor, nonlinearity, fan)?)
+    }
+
+    /// Uniform with a variance of `gain² · 2 / (fan in + fan out)`: Glorot and Bengio, "Understanding the difficulty of training
+    /// deep feedforward neural networks", 2010.
+    ///
+    /// # Errors
+    /// `Shape` for less than two dimensions, and those of [`uniform_`].
+    xavier_uniform_(tensor, gain: f64) |draw| {
+        let bound = 3f64.sqrt() * xavier_std(tensor, gain)?;
+        draw.uniform_(tensor, -bound, bound)
+    }
+
+    /// Normal with a variance of `gain² · 2 / (fan in + fan out)`.
+    ///
+    /// # Errors
+    /// `Shape` for less than two dimensions, and those of [`normal_`].
+    xavier_normal_(tensor, gain: f64) |draw| {
+        draw.normal_(tensor, 0.0, xavier_std(tensor, gain)?)
+    }
 }
 
 fn kaiming_std(tensor: &Tensor, nonlinearity: Nonlinearity, fan: Fan) -> Result<f64> {
@@ -202,30 +223,32 @@ fn xavier_std(tensor: &Tensor, gain: f64) -> Result<f64> {
 /// bound `1 / √fan`, and the bias with that bound.
 pub(crate) fn like_linear(weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
     let slope = Nonlinearity::LeakyRelu(5f64.sqrt());
-    kaiming_uniform_(weight, slope, Fan::In, None)?;
+    kaiming_uniform_(weight, slope, Fan::In)?;
     let bound = 1.0 / (calculate_fans(weight)?.0.max(1) as f64).sqrt();
-    bias.map_or(Ok(()), |bias| uniform_(bias, -bound, bound, None))
+    bias.map_or(Ok(()), |bias| uniform_(bias, -bound, bound))
 }
 
-/// Writes two values made of two uniform numbers in `[0, 1)` at a time, one block of the generator.
-fn fill(tensor: &Tensor, generator: Option<&Generator>, pair: impl Fn(f64, f64) -> [f64; 2]) -> Result<()> {
-    ensure!(
-        tensor.is_floating_point(),
-        Dtype,
-        "expected a tensor of floating point to initialise but got one of {}",
-        tensor.dtype()
-    );
-    let count = tensor.numel() as u64;
-    let philox = generator.unwrap_or(Generator::default_cpu()).reserve(count.div_ceil(2));
-    let mut values: Vec<f64> = (0..count.div_ceil(2))
-        .flat_map(|i| {
-            let [a, b, c, d] = philox.block(i);
-            pair(unit(a, b), unit(c, d))
-        })
-        .collect();
-    values.truncate(count as usize);
-    let _guard = no_grad();
-    ops::copy_(tensor, &Tensor::from_vec(values, tensor.sizes())?, false)
+impl Draw<'_> {
+    /// Writes two values made of two uniform numbers in `[0, 1)` at a time, one block of the generator.
+    fn fill(&self, tensor: &Tensor, pair: impl Fn(f64, f64) -> [f64; 2]) -> Result<()> {
+        ensure!(
+            tensor.is_floating_point(),
+            Dtype,
+            "expected a tensor of floating point to initialise but got one of {}",
+            tensor.dtype()
+        );
+        let count = tensor.numel() as u64;
+        let philox = self.0.reserve(count.div_ceil(2));
+        let mut values: Vec<f64> = (0..count.div_ceil(2))
+            .flat_map(|i| {
+                let [a, b, c, d] = philox.block(i);
+                pair(unit(a, b), unit(c, d))
+            })
+            .collect();
+        values.truncate(count as usize);
+        let _guard = no_grad();
+        ops::copy_(tensor, &Tensor::from_vec(values, tensor.sizes())?, false)
+    }
 }
 
 /// 53 random bits as a number in `[0, 1)`.

@@ -6,19 +6,27 @@ mod convolution;
 mod dropout;
 mod embedding;
 mod linear;
+mod loss;
 mod normalization;
+mod padding;
 mod pooling;
+mod recurrent;
 mod sequential;
+mod transformer;
 
 pub use activation::*;
-pub use attention::MultiHeadAttention;
-pub use convolution::{Conv2d, Conv2dOptions};
-pub use dropout::Dropout;
+pub use attention::*;
+pub use convolution::*;
+pub use dropout::*;
 pub use embedding::Embedding;
-pub use linear::Linear;
-pub use normalization::{BatchNorm2d, LayerNorm, RmsNorm};
-pub use pooling::{AvgPool2d, MaxPool2d};
+pub use linear::*;
+pub use loss::*;
+pub use normalization::*;
+pub use padding::*;
+pub use pooling::*;
+pub use recurrent::*;
 pub use sequential::Sequential;
+pub use transformer::*;
 
 use flambeau_autograd::Autograd;
 use flambeau_core::{Result, ensure};
@@ -29,6 +37,11 @@ fn parameter(sizes: &[i64]) -> Result<Tensor> {
     let tensor = Tensor::empty(sizes, flambeau_core::default_dtype())?;
     tensor.requires_grad_(true)?;
     Ok(tensor)
+}
+
+/// A parameter, if there is to be one.
+fn parameter_if(present: bool, sizes: &[i64]) -> Result<Option<Tensor>> {
+    present.then(|| parameter(sizes)).transpose()
 }
 
 /// An argument that counts something.

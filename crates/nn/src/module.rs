@@ -1,4 +1,4 @@
-//! What every model is: a function of tensors whose parameters, buffers and parts can be listed.
+//! What every model is: parts whose parameters and buffers can be listed, and most are functions of a tensor.
 
 use crate::visit::{Kind, Training, Visitor, VisitorMut};
 use flambeau_autograd::{Autograd, no_grad};
@@ -18,46 +18,95 @@ pub struct KeyDifference {
     pub unexpected: Vec<String>,
 }
 
-/// A part of a model. A plain struct becomes one by naming its fields once, with [`fields!`](crate::fields):
+/// A part of a model: something whose parameters, buffers and parts can be listed. It is derived:
 ///
 /// ```
 /// use flambeau_core::Result;
-/// use flambeau_nn::{Linear, Module, fields};
+/// use flambeau_nn::{Forward, Linear, Module};
 /// use flambeau_ops::Tensor;
 ///
+/// #[derive(Module)]
 /// struct Net {
 ///     hidden: Linear,
 ///     out: Linear,
+///     #[module(buffer)]
+///     shift: Tensor,
+///     #[module(skip)]
+///     repeats: usize,
 /// }
 ///
-/// impl Module for Net {
-///     fields!(hidden, out);
-///
+/// impl Forward for Net {
 ///     fn forward(&self, input: &Tensor) -> Result<Tensor> {
-///         self.out.forward(&self.hidden.forward(input)?.relu()?)
+///         let mut x = self.hidden.forward(input)?;
+///         for _ in 0..self.repeats {
+///             x = x.add(&self.shift)?.relu()?;
+///         }
+///         self.out.forward(&x)
 ///     }
 /// }
 ///
-/// let net = Net { hidden: Linear::new(3, 4)?, out: Linear::new(4, 2)? };
+/// let net = Net { hidden: Linear::new(3, 4)?, out: Linear::new(4, 2)?, shift: Tensor::ones(&[4], ())?, repeats: 2 };
 /// let names: Vec<String> = net.named_parameters().into_iter().map(|(name, _)| name).collect();
 /// assert_eq!(names, ["hidden.weight", "hidden.bias", "out.weight", "out.bias"]);
+/// assert_eq!(net.named_buffers()[0].0, "shift");
 /// assert_eq!(net.parameter_count(), 3 * 4 + 4 + 4 * 2 + 2);
 /// assert_eq!(net.forward(&Tensor::zeros(&[5, 3], ())?)?.sizes(), &[5, 2]);
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 ///
-/// A module of several inputs or outputs has a method of its own for them, and a `forward` for its main use.
+/// Every field is a part, and its type says which: a [`Tensor`] is a parameter, or a buffer where `#[module(buffer)]` stands before
+/// it; a `Module`, a [`Training`] flag, and options, vectors and arrays of these are visited too. A field of any other type has
+/// `#[module(skip)]` before it: without it the struct does not compile, so that nothing trained is forgotten.
+///
+/// ```compile_fail,E0277
+/// use flambeau_nn::{Linear, Module};
+/// #[derive(Module)]
+/// struct Net {
+///     out: Linear,
+///     width: i64, // `i64` is no part of a module
+/// }
+/// ```
+///
+/// A buffer is made of tensors:
+///
+/// ```compile_fail,E0277
+/// use flambeau_nn::{Linear, Module};
+/// #[derive(Module)]
+/// struct Net {
+///     #[module(buffer)]
+///     out: Linear,
+/// }
+/// ```
+///
+/// Marks that say nothing are refused, and so are enums:
+///
+/// ```compile_fail
+/// use flambeau_nn::{Linear, Module};
+/// #[derive(Module)]
+/// struct Net {
+///     #[module(skipped)]
+///     width: i64,
+/// }
+/// ```
+///
+/// ```compile_fail
+/// use flambeau_nn::{Linear, Module};
+/// #[derive(Module)]
+/// enum Net {
+///     One(Linear),
+///     Two(Linear, Linear),
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no part of a module",
+    label = "expected a `Tensor`, a `Module`, a `Training` flag, or an option, vector or array of these",
+    note = "a field that holds nothing to train, save or switch is marked `#[module(skip)]`"
+)]
 pub trait Module: Send + Sync {
-    /// The output for `input`; shapes are stated by each module.
-    ///
-    /// # Errors
-    /// Those of the operators it is made of.
-    fn forward(&self, input: &Tensor) -> Result<Tensor>;
-
-    /// Passes every field that holds tensors, a training flag or modules to `visitor`. Written by [`fields!`](crate::fields).
+    /// Passes every field that holds tensors, a training flag or modules to `visitor`.
     fn visit(&self, visitor: &mut Visitor<'_>);
 
-    /// The same for a visitor that may replace tensors. Written by [`fields!`](crate::fields).
+    /// The same for a visitor that may replace tensors.
     fn visit_mut(&mut self, visitor: &mut VisitorMut<'_>);
 
     /// Every parameter under its first name, once each: weights that several modules share are named once.
@@ -202,6 +251,25 @@ pub trait Module: Send + Sync {
         let changes = |tensor: &Tensor| tensor.device() != device;
         replace_each(self, "to_device", &changes, &|tensor| TensorOptions::from((tensor.dtype(), device)))
     }
+}
+
+/// A module that is a function of one tensor, and so can stand in a [`Sequential`](crate::Sequential). Modules of several inputs or
+/// outputs have a method `forward` of their own.
+pub trait Forward: Module {
+    /// The output for `input`; shapes are stated by each module.
+    ///
+    /// # Errors
+    /// Those of the operators it is made of.
+    fn forward(&self, input: &Tensor) -> Result<Tensor>;
+}
+
+/// A module that says how far an output is from what it should be.
+pub trait Loss: Module {
+    /// The loss of `input`, where it should be `target`.
+    ///
+    /// # Errors
+    /// Those of the function of [`functional`](crate::functional) that it stands for.
+    fn forward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor>;
 }
 
 /// Replaces the tensors for which `changes` is true by copies with other options, each once.

@@ -1,15 +1,23 @@
 //! Optimizers: update parameters by their gradients.
 
+#[macro_use]
+mod group;
+
+mod adagrad;
 mod adam;
 mod clip;
-mod group;
+mod plateau;
+mod rms_prop;
 mod schedule;
 mod sgd;
 
+pub use adagrad::{Adagrad, AdagradOptions};
 pub use adam::{Adam, AdamOptions, AdamW};
-pub use clip::{clip_grad_norm_, clip_grad_value_};
+pub use clip::{ClipGradNorm, clip_grad_norm_, clip_grad_value_};
 pub use group::{Hyper, ParamGroup};
-pub use schedule::{CosineAnnealing, LambdaLr, LinearWarmupCosine, Schedule, Scheduler, StepLr};
+pub use plateau::{PlateauOptions, ReduceLrOnPlateau};
+pub use rms_prop::{RmsProp, RmsPropOptions};
+pub use schedule::*;
 pub use sgd::{Sgd, SgdOptions};
 
 use crate::StateDict;

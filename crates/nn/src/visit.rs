@@ -1,6 +1,6 @@
 //! Traversal of a module's tensors: each field passes itself to a visitor under its name.
 
-use crate::Module;
+use crate::{Forward, Module};
 use flambeau_ops::Tensor;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,32 +40,10 @@ impl Default for Training {
     }
 }
 
-/// A tensor that is saved with its module but not trained.
-///
-/// ```
-/// use flambeau_core::Result;
-/// use flambeau_nn::{Buffer, Module, fields};
-/// use flambeau_ops::Tensor;
-/// struct Shift {
-///     by: Buffer,
-/// }
-/// impl Module for Shift {
-///     fields!(by);
-///     fn forward(&self, input: &Tensor) -> Result<Tensor> {
-///         input.add(&self.by.0)
-///     }
-/// }
-/// let shift = Shift { by: Buffer(Tensor::from([1.0f32, 2.0])) };
-/// assert!(shift.parameters().is_empty());
-/// assert_eq!(shift.named_buffers()[0].0, "by");
-/// # Ok::<(), flambeau_core::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct Buffer(pub Tensor);
-
 /// Visits a module's tensors, training flags and submodules, each under its full name.
 pub struct Visitor<'a> {
     path: String,
+    kind: Kind,
     tensor: &'a mut dyn FnMut(&str, Kind, &Tensor),
     training: &'a mut dyn FnMut(&Training),
     module: &'a mut dyn FnMut(&str, &dyn Module),
@@ -78,7 +56,7 @@ impl<'a> Visitor<'a> {
         training: &'a mut dyn FnMut(&Training),
         module: &'a mut dyn FnMut(&str, &dyn Module),
     ) -> Self {
-        Visitor { path: String::new(), tensor, training, module }
+        Visitor { path: String::new(), kind: Kind::Parameter, tensor, training, module }
     }
 
     /// Visits the field called `name`.
@@ -87,18 +65,26 @@ impl<'a> Visitor<'a> {
         field.show(self);
         self.path.truncate(length);
     }
+
+    /// Visits the field called `name`, whose tensors are buffers.
+    pub fn buffer(&mut self, name: &str, field: &impl BufferField) {
+        self.kind = Kind::Buffer;
+        self.field(name, field);
+        self.kind = Kind::Parameter;
+    }
 }
 
 /// Visits a module's tensors and may replace them.
 pub struct VisitorMut<'a> {
     path: String,
+    kind: Kind,
     tensor: &'a mut dyn FnMut(&str, Kind, &mut Tensor),
 }
 
 impl<'a> VisitorMut<'a> {
     /// A visitor that calls this.
     pub fn new(tensor: &'a mut dyn FnMut(&str, Kind, &mut Tensor)) -> Self {
-        VisitorMut { path: String::new(), tensor }
+        VisitorMut { path: String::new(), kind: Kind::Parameter, tensor }
     }
 
     /// Visits the field called `name`.
@@ -106,6 +92,13 @@ impl<'a> VisitorMut<'a> {
         let length = push(&mut self.path, name);
         field.show_mut(self);
         self.path.truncate(length);
+    }
+
+    /// Visits the field called `name`, whose tensors are buffers.
+    pub fn buffer(&mut self, name: &str, field: &mut impl BufferField) {
+        self.kind = Kind::Buffer;
+        self.field(name, field);
+        self.kind = Kind::Parameter;
     }
 }
 
@@ -119,9 +112,9 @@ fn push(path: &mut String, name: &str) -> usize {
     length
 }
 
-/// What a field of a module can be: a [`Tensor`] (a parameter), a [`Buffer`], a [`Training`], a [`Module`]; and options, vectors
-/// and arrays of these, whose elements are named by their numbers.
-pub trait Field {
+/// What a field of a module can be: a [`Tensor`], a [`Training`], a [`Module`]; and options, vectors and arrays of these, whose
+/// elements are named by their numbers.
+pub trait Field: Send + Sync {
     /// Passes what it holds to a visitor.
     fn show(&self, visitor: &mut Visitor<'_>);
 
@@ -142,21 +135,11 @@ impl<M: Module> Field for M {
 
 impl Field for Tensor {
     fn show(&self, visitor: &mut Visitor<'_>) {
-        (visitor.tensor)(&visitor.path, Kind::Parameter, self);
+        (visitor.tensor)(&visitor.path, visitor.kind, self);
     }
 
     fn show_mut(&mut self, visitor: &mut VisitorMut<'_>) {
-        (visitor.tensor)(&visitor.path, Kind::Parameter, self);
-    }
-}
-
-impl Field for Buffer {
-    fn show(&self, visitor: &mut Visitor<'_>) {
-        (visitor.tensor)(&visitor.path, Kind::Buffer, &self.0);
-    }
-
-    fn show_mut(&mut self, visitor: &mut VisitorMut<'_>) {
-        (visitor.tensor)(&visitor.path, Kind::Buffer, &mut self.0);
+        (visitor.tensor)(&visitor.path, visitor.kind, self);
     }
 }
 
@@ -208,11 +191,18 @@ impl<F: Field, const N: usize> Field for [F; N] {
     }
 }
 
-impl<M: Module + ?Sized> Module for Box<M> {
-    fn forward(&self, input: &Tensor) -> flambeau_core::Result<Tensor> {
-        (**self).forward(input)
-    }
+/// What a buffer can be: a tensor, and options and vectors of tensors.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no buffer",
+    label = "expected a `Tensor`, `Option<Tensor>` or `Vec<Tensor>`"
+)]
+pub trait BufferField: Field {}
 
+impl BufferField for Tensor {}
+impl BufferField for Option<Tensor> {}
+impl BufferField for Vec<Tensor> {}
+
+impl<M: Module + ?Sized> Module for Box<M> {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         (**self).visit(visitor);
     }
@@ -222,19 +212,8 @@ impl<M: Module + ?Sized> Module for Box<M> {
     }
 }
 
-/// Inside `impl Module`, names the fields that hold parameters, buffers, training flags and modules: `fields!(hidden, out);`. The
-/// other fields, sizes and the like, are left out; `fields!();` is for a module that holds none.
-#[macro_export]
-macro_rules! fields {
-    ($($field:ident),* $(,)?) => {
-        fn visit(&self, visitor: &mut $crate::Visitor<'_>) {
-            let _ = &visitor;
-            $(visitor.field(::core::stringify!($field), &self.$field);)*
-        }
-
-        fn visit_mut(&mut self, visitor: &mut $crate::VisitorMut<'_>) {
-            let _ = &visitor;
-            $(visitor.field(::core::stringify!($field), &mut self.$field);)*
-        }
-    };
+impl<M: Forward + ?Sized> Forward for Box<M> {
+    fn forward(&self, input: &Tensor) -> flambeau_core::Result<Tensor> {
+        (**self).forward(input)
+    }
 }

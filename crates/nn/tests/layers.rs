@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::ScalarType;
-use flambeau_nn::{BatchNorm2d, Dropout, LayerNorm, Module, MultiHeadAttention, RmsNorm, StateDict};
+use flambeau_nn::{BatchNorm2d, Dropout, Forward, LayerNorm, Module, MultiheadAttention, RmsNorm, StateDict};
 use flambeau_ops::Tensor;
 
 /// `f(0), f(1), ..` in these sizes.
@@ -22,7 +22,7 @@ fn with<M: Module>(mut module: M, values: &[(&str, Tensor)]) -> M {
     module
 }
 
-fn assert_output(module: &dyn Module, input: &Tensor, expected: &[f64]) {
+fn assert_output(module: &dyn Forward, input: &Tensor, expected: &[f64]) {
     let got = module.forward(input).unwrap();
     assert_eq!(got.sizes(), input.sizes());
     for (g, e) in got.to_vec::<f64>().unwrap().iter().zip(expected) {
@@ -105,8 +105,8 @@ fn batch_norm_trains_and_remembers() {
         let got = tensor.to_vec::<f64>().unwrap();
         assert!(got.iter().zip(expected).all(|(g, e)| (g - e).abs() < 1e-12), "{got:?}");
     };
-    close(&norm.running_mean.0, [-0.021963914425764255, 0.030905514389062323]);
-    close(&norm.running_var.0, [0.9516378330966814, 0.948075158684649]);
+    close(norm.running_mean.as_ref().unwrap(), [-0.021963914425764255, 0.030905514389062323]);
+    close(norm.running_var.as_ref().unwrap(), [0.9516378330966814, 0.948075158684649]);
     norm.eval();
     assert_output(
         &norm,
@@ -130,7 +130,7 @@ fn batch_norm_trains_and_remembers() {
             -0.8119504471851672,
         ],
     );
-    assert_eq!(norm.num_batches_tracked.0.item::<i64>().unwrap(), 1);
+    assert_eq!(norm.num_batches_tracked.as_ref().unwrap().item::<i64>().unwrap(), 1);
     let names: Vec<String> = norm.named_buffers().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["running_mean", "running_var", "num_batches_tracked"]);
 }
@@ -144,7 +144,7 @@ fn attention_looks_everywhere_or_only_back() {
         ("out_proj.bias", made(&[4], |i| i * 0.05)),
     ];
     let input = made(&[2, 3, 4], |i| (i * 0.37).sin());
-    let attention = || with(MultiHeadAttention::new(4, 2).unwrap(), &values);
+    let attention = || with(MultiheadAttention::new(4, 2).unwrap(), &values);
     assert_output(
         &attention(),
         &input,
@@ -205,7 +205,7 @@ fn attention_looks_everywhere_or_only_back() {
             1.6640220931319445,
         ],
     );
-    assert!(MultiHeadAttention::new(5, 2).is_err());
+    assert!(MultiheadAttention::new(5, 2).is_err());
 }
 
 #[test]

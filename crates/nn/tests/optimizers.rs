@@ -5,10 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_autograd::Autograd;
-use flambeau_nn::optim::{
-    Adam, AdamOptions, AdamW, CosineAnnealing, LambdaLr, LinearWarmupCosine, Optimizer, ParamGroup, Schedule,
-    Scheduler, Sgd, SgdOptions, StepLr, clip_grad_norm_, clip_grad_value_,
-};
+use flambeau_nn::optim::*;
 use flambeau_ops::Tensor;
 
 fn leaf(values: &[f64]) -> Tensor {
@@ -223,6 +220,165 @@ fn schedules() {
     );
 }
 
+/// The literals of these are the Python package's, whose optimisers and schedules are written apart from these.
+#[test]
+fn adagrad() {
+    let check = |options: AdagradOptions, expected| {
+        check(|params| Box::new(Adagrad::new(params, options.clone()).unwrap()), expected);
+    };
+    let base = AdagradOptions::default().lr(0.1);
+    check(base.clone(), [0.16648929651173483, -1.0353058796862376, 2.2408628567124445, -0.2562183259104818]);
+    check(
+        base.lr_decay(0.2).weight_decay(0.1).initial_accumulator_value(0.3).eps(1e-3).maximize(true),
+        [0.7404057857284617, -1.3811873820224394, 1.8360250220806316, 0.16279382431535894],
+    );
+}
+
+#[test]
+fn rms_prop() {
+    let check = |options: RmsPropOptions, expected| {
+        check(|params| Box::new(RmsProp::new(params, options.clone()).unwrap()), expected);
+    };
+    let base = RmsPropOptions::default().lr(0.05);
+    check(base.clone(), [-0.46802616211300474, -0.8236202146003923, 3.5960134511053674, -0.2579533823622377]);
+    check(
+        base.clone().alpha(0.9).momentum(0.8).centered(true).weight_decay(0.1),
+        [-0.6755947640120176, -0.3353553332695185, 2.8913754128312634, -0.3152742832925537],
+    );
+    check(
+        base.centered(true).maximize(true),
+        [2.5571002962718614, -3.071728659979252, 1.5346030429567261, 2.211148390518562],
+    );
+}
+
+#[test]
+fn more_schedules() {
+    let check = |schedule: &dyn Schedule, expected: [f64; 12]| {
+        let rates: Vec<f64> = (0..12).map(|step| schedule.rate(0.5, step)).collect();
+        assert_close(&rates, &expected);
+    };
+    check(&MultiStepLr { milestones: vec![3, 5, 9], gamma: 0.1 }, MULTI_STEP);
+    check(&ConstantLr { factor: 0.25, total: 4 }, CONSTANT);
+    check(&LinearLr { start: 0.25, end: 0.75, total: 5 }, LINEAR);
+    check(&ExponentialLr { gamma: 0.8 }, EXPONENTIAL);
+    check(&PolynomialLr { total: 8, power: 2.0 }, POLYNOMIAL);
+    check(&CosineWarmRestarts { period: 3, factor: 2, min: 0.1 }, RESTARTS);
+    check(&OneCycleLr::new(12), ONE_CYCLE);
+    let three = OneCycleLr { rising: 0.4, anneal: Anneal::Linear, three_phase: true, ..OneCycleLr::new(12) };
+    check(&three, THREE_PHASES);
+    let half = ConstantLr { factor: 0.5, total: 100 };
+    check(&SequentialLr::new(half).then(4, ExponentialLr { gamma: 0.9 }), SEQUENTIAL);
+    check(&Chained(ConstantLr { factor: 0.5, total: 4 }, ExponentialLr { gamma: 0.9 }), CHAINED);
+    check(&MultiplicativeLr(|step| 1.0 - 0.05 * step as f64), MULTIPLICATIVE);
+}
+
+#[test]
+fn the_rate_falls_on_a_plateau() {
+    let mut sgd = Sgd::new(vec![start()], SgdOptions::default().lr(0.5)).unwrap();
+    let options = PlateauOptions::default().factor(0.5).patience(1).threshold(0.1).cooldown(2).min_lr(0.1);
+    let mut plateau = ReduceLrOnPlateau::new(options).unwrap();
+    let losses = [1.0, 0.95, 0.8, 0.79, 0.78, 0.77, 0.5, 0.49, 0.48, 0.47, 0.47, 0.47, 0.47, 0.47, 0.47];
+    let expected = [0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125, 0.1, 0.1, 0.1];
+    for (loss, expected) in losses.into_iter().zip(expected) {
+        plateau.step(loss, &mut sgd).unwrap();
+        assert_eq!(sgd.learning_rates(), [expected]);
+    }
+    assert!(ReduceLrOnPlateau::new(PlateauOptions::default().factor(1.0)).is_err());
+}
+
+const MULTI_STEP: [f64; 12] = [0.5, 0.5, 0.5, 0.05, 0.05, 0.005, 0.005, 0.005, 0.005, 0.0005, 0.0005, 0.0005];
+const CONSTANT: [f64; 12] = [0.125, 0.125, 0.125, 0.125, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5];
+const LINEAR: [f64; 12] =
+    [0.125, 0.175, 0.225, 0.275, 0.325, 0.375, 0.375, 0.375, 0.375, 0.375, 0.375, 0.375];
+const EXPONENTIAL: [f64; 12] = [
+    0.5,
+    0.4,
+    0.32,
+    0.256,
+    0.2048,
+    0.16384,
+    0.131072,
+    0.1048576,
+    0.08388608,
+    0.067108864,
+    0.0536870912,
+    0.04294967296,
+];
+const POLYNOMIAL: [f64; 12] =
+    [0.5, 0.3828125, 0.28125, 0.1953125, 0.125, 0.0703125, 0.03125, 0.0078125, 0.0, 0.0, 0.0, 0.0];
+const RESTARTS: [f64; 12] = [
+    0.5,
+    0.4,
+    0.2,
+    0.5,
+    0.47320508075689,
+    0.4,
+    0.3,
+    0.2,
+    0.12679491924311,
+    0.5,
+    0.49318516525781,
+    0.47320508075689,
+];
+const ONE_CYCLE: [f64; 12] = [
+    0.02,
+    0.17489482710979,
+    0.43964257956106,
+    0.49720771772546,
+    0.46650648492071,
+    0.40587282697488,
+    0.32368949884755,
+    0.23131855133349,
+    0.14153049910435,
+    0.066738765094415,
+    0.017283493712698,
+    2e-06,
+];
+const THREE_PHASES: [f64; 12] = [
+    0.02,
+    0.14631578947368,
+    0.27263157894737,
+    0.39894736842105,
+    0.47473684210526,
+    0.34842105263158,
+    0.22210526315789,
+    0.095789473684211,
+    0.017647294117647,
+    0.011765529411765,
+    0.0058837647058824,
+    1.9999999999985e-06,
+];
+const SEQUENTIAL: [f64; 12] =
+    [0.25, 0.25, 0.25, 0.25, 0.5, 0.45, 0.405, 0.3645, 0.32805, 0.295245, 0.2657205, 0.23914845];
+const CHAINED: [f64; 12] = [
+    0.25,
+    0.225,
+    0.2025,
+    0.18225,
+    0.32805,
+    0.295245,
+    0.2657205,
+    0.23914845,
+    0.215233605,
+    0.1937102445,
+    0.17433922005,
+    0.156905298045,
+];
+const MULTIPLICATIVE: [f64; 12] = [
+    0.5,
+    0.475,
+    0.4275,
+    0.363375,
+    0.2907,
+    0.218025,
+    0.1526175,
+    0.099201375,
+    0.059520825,
+    0.03273645375,
+    0.016368226875,
+    0.00736570209375,
+];
+
 #[test]
 fn clipping() {
     let cases = [
@@ -274,13 +430,19 @@ fn clipping() {
         || -> Vec<f64> { params.iter().flat_map(|p| p.grad().unwrap().to_vec::<f64>().unwrap()).collect() };
     for (order, norm, expected) in cases {
         set();
-        assert_close(&[clip_grad_norm_(&params, 1.5, order).unwrap()], &[norm]);
+        assert_close(
+            &[clip_grad_norm_(&params, 1.5, ClipGradNorm::default().norm_type(order)).unwrap()],
+            &[norm],
+        );
         assert_close(&grads(), &expected);
     }
     set();
-    clip_grad_norm_(&params, 100.0, 2.0).unwrap();
+    clip_grad_norm_(&params, 100.0, ClipGradNorm::default().norm_type(2.0)).unwrap();
     assert_eq!(grads(), [1.0, -2.0, 3.0, -4.0, 0.5]);
     clip_grad_value_(&params, 2.5).unwrap();
     assert_eq!(grads(), [1.0, -2.0, 2.5, -2.5, 0.5]);
-    assert!(clip_grad_norm_(&params, -1.0, 2.0).is_err() && clip_grad_value_(&params, -1.0).is_err());
+    assert!(
+        clip_grad_norm_(&params, -1.0, ClipGradNorm::default().norm_type(2.0)).is_err()
+            && clip_grad_value_(&params, -1.0).is_err()
+    );
 }

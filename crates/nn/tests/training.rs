@@ -3,9 +3,10 @@
 use flambeau_autograd::Autograd;
 use flambeau_core::{ErrorKind, Result, ScalarType, manual_seed};
 use flambeau_nn::optim::{AdamOptions, AdamW, CosineAnnealing, Optimizer, Scheduler, Sgd, SgdOptions};
-use flambeau_nn::{Linear, Module, Relu, Sequential, Silu, Tanh, fields, init};
+use flambeau_nn::{Forward, Linear, Module, Relu, Sequential, Silu, Tanh, init};
 use flambeau_ops::Tensor;
 
+#[derive(Module)]
 struct Net {
     hidden: Linear,
     out: Linear,
@@ -17,9 +18,7 @@ impl Net {
     }
 }
 
-impl Module for Net {
-    fields!(hidden, out);
-
+impl Forward for Net {
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         self.out.forward(&self.hidden.forward(input)?.tanh()?)
     }
@@ -31,7 +30,7 @@ fn xor() -> (Tensor, Tensor) {
 }
 
 /// The sum of squared errors, after its gradient has been found.
-fn loss(model: &dyn Module, inputs: &Tensor, targets: &Tensor) -> Result<f32> {
+fn loss(model: &dyn Forward, inputs: &Tensor, targets: &Tensor) -> Result<f32> {
     model.zero_grad()?;
     let error = model.forward(inputs)?.sub(targets)?;
     let loss = error.t()?.mm(&error)?;
@@ -39,7 +38,7 @@ fn loss(model: &dyn Module, inputs: &Tensor, targets: &Tensor) -> Result<f32> {
     loss.item::<f32>()
 }
 
-fn train(model: &dyn Module, optimizer: &mut dyn Optimizer, steps: usize) -> Result<f32> {
+fn train(model: &dyn Forward, optimizer: &mut dyn Optimizer, steps: usize) -> Result<f32> {
     let (inputs, targets) = xor();
     for _ in 0..steps {
         loss(model, &inputs, &targets)?;
@@ -52,7 +51,7 @@ fn train(model: &dyn Module, optimizer: &mut dyn Optimizer, steps: usize) -> Res
 fn two_layers_learn_xor() {
     manual_seed(3);
     let net = Net::new().unwrap();
-    let options = SgdOptions { lr: 0.1, momentum: 0.9, ..Default::default() };
+    let options = SgdOptions::default().lr(0.1).momentum(0.9);
     let mut sgd = Sgd::new(net.parameters(), options).unwrap();
     let last = train(&net, &mut sgd, 500).unwrap();
     assert!(last < 1e-3, "{last}");
@@ -62,7 +61,7 @@ fn two_layers_learn_xor() {
 fn no_line_separates_xor() {
     manual_seed(3);
     let line = Linear::new(2, 1).unwrap();
-    let mut sgd = Sgd::new(line.parameters(), SgdOptions { lr: 0.1, ..Default::default() }).unwrap();
+    let mut sgd = Sgd::new(line.parameters(), SgdOptions::default().lr(0.1)).unwrap();
     // The best line answers 1/2 everywhere.
     let last = train(&line, &mut sgd, 500).unwrap();
     assert!((last - 1.0).abs() < 1e-4, "{last}");
@@ -75,9 +74,9 @@ fn a_wide_net_learns_noise_by_heart() {
     let net =
         Sequential::new().then(Linear::new(4, 64).unwrap()).then(Silu).then(Linear::new(64, 1).unwrap());
     let (inputs, targets) = (Tensor::zeros(&[16, 4], ()).unwrap(), Tensor::zeros(&[16, 1], ()).unwrap());
-    init::normal_(&inputs, 0.0, 1.0, None).unwrap();
-    init::normal_(&targets, 0.0, 1.0, None).unwrap();
-    let mut adam = AdamW::new(net.parameters(), AdamOptions { lr: 0.02, ..Default::default() }).unwrap();
+    init::normal_(&inputs, 0.0, 1.0).unwrap();
+    init::normal_(&targets, 0.0, 1.0).unwrap();
+    let mut adam = AdamW::new(net.parameters(), AdamOptions::default().lr(0.02)).unwrap();
     let mut schedule = Scheduler::new(CosineAnnealing { period: 600, min: 0.0 }, &mut adam).unwrap();
     let first = loss(&net, &inputs, &targets).unwrap();
     for _ in 0..600 {
@@ -95,8 +94,7 @@ fn regression_finds_the_line() {
     let layer = Linear::new(1, 1).unwrap();
     let inputs = Tensor::from([[0.0f32], [1.0], [2.0], [3.0]]);
     let targets = Tensor::from([[1.0f32], [2.5], [3.5], [5.0]]);
-    let mut sgd =
-        Sgd::new(layer.parameters(), SgdOptions { lr: 0.05, momentum: 0.5, ..Default::default() }).unwrap();
+    let mut sgd = Sgd::new(layer.parameters(), SgdOptions::default().lr(0.05).momentum(0.5)).unwrap();
     for _ in 0..400 {
         loss(&layer, &inputs, &targets).unwrap();
         sgd.step().unwrap();
@@ -119,7 +117,7 @@ fn same_seed_same_model() {
 #[test]
 fn a_saved_model_goes_on_as_before() {
     manual_seed(5);
-    let options = SgdOptions { lr: 0.05, momentum: 0.9, ..Default::default() };
+    let options = SgdOptions::default().lr(0.05).momentum(0.9);
     let (a, b) = (Net::new().unwrap(), Net::new().unwrap());
     let mut first = Sgd::new(a.parameters(), options.clone()).unwrap();
     let mut second = Sgd::new(b.parameters(), SgdOptions::default()).unwrap();
@@ -175,14 +173,13 @@ fn freezing_and_clearing() {
     );
 }
 
+#[derive(Module)]
 struct Tied {
     a: Tensor,
     b: Tensor,
 }
 
-impl Module for Tied {
-    fields!(a, b);
-
+impl Forward for Tied {
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         input.mul(&self.a)?.add(&self.b)
     }

@@ -1,13 +1,15 @@
 //! The model: a GPT-2 in small, pre-norm, with learned positions and an untied head.
 
 use super::args::Args;
-use flambeau::nn::{Dropout, Embedding, LayerNorm, Linear, Module, MultiHeadAttention, fields, init};
-use flambeau::{Result, Tensor, no_grad, ops};
+use flambeau::nn::functional::{self, Approximate, CrossEntropy};
+use flambeau::nn::{Dropout, Embedding, Forward, LayerNorm, Linear, Module, MultiheadAttention, init};
+use flambeau::{Result, Tensor, no_grad};
 
 /// One transformer block.
+#[derive(Module)]
 struct Block {
     norm1: LayerNorm,
-    attention: MultiHeadAttention,
+    attention: MultiheadAttention,
     norm2: LayerNorm,
     widen: Linear,
     narrow: Linear,
@@ -19,7 +21,7 @@ impl Block {
         let width = args.width as i64;
         Ok(Block {
             norm1: LayerNorm::new(&[width])?,
-            attention: MultiHeadAttention::new(width, args.heads as i64)?.causal(true),
+            attention: MultiheadAttention::new(width, args.heads as i64)?.causal(true),
             norm2: LayerNorm::new(&[width])?,
             widen: Linear::new(width, 4 * width)?,
             narrow: Linear::new(4 * width, width)?,
@@ -28,19 +30,18 @@ impl Block {
     }
 }
 
-impl Module for Block {
-    fields!(norm1, attention, norm2, widen, narrow, dropout);
-
+impl Forward for Block {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let looked = self.attention.forward(&self.norm1.forward(x)?)?;
         let x = x.add(&self.dropout.forward(&looked)?)?;
-        let wide = ops::gelu(&self.widen.forward(&self.norm2.forward(&x)?)?, "none")?;
+        let wide = functional::gelu(&self.widen.forward(&self.norm2.forward(&x)?)?, Approximate::None)?;
         let thought = self.narrow.forward(&wide)?;
         x.add(&self.dropout.forward(&thought)?)
     }
 }
 
 /// Characters in, the likelihood of the next character out.
+#[derive(Module)]
 pub(crate) struct Gpt {
     tokens: Embedding,
     positions: Embedding,
@@ -48,6 +49,7 @@ pub(crate) struct Gpt {
     blocks: Vec<Block>,
     norm: LayerNorm,
     head: Linear,
+    #[module(skip)]
     context: i64,
 }
 
@@ -76,7 +78,7 @@ impl Gpt {
     pub(crate) fn loss(&self, text: &Tensor, next: &Tensor) -> Result<Tensor> {
         let logits = self.forward(text)?;
         let flat = logits.reshape(&[-1, logits.size(-1)?])?;
-        ops::cross_entropy_loss(&flat, &next.reshape(&[-1])?, None, 1, -100, 0.0)
+        functional::cross_entropy(&flat, &next.reshape(&[-1])?, CrossEntropy::default())
     }
 
     /// The likelihoods of the character after `text`.
@@ -88,20 +90,20 @@ impl Gpt {
         let seen = &text[text.len().saturating_sub(self.context as usize)..];
         let input = Tensor::from_vec(seen.to_vec(), &[1, seen.len() as i64])?;
         let logits = self.forward(&input)?.i((0, -1))?;
-        ops::softmax_int(&logits, -1, None)
+        functional::softmax(&logits, -1)
     }
 }
 
-/// Vectors that begin small, as in GPT-2.
+/// The standard deviation that vectors begin with, as in GPT-2.
+const FIRST_STD: f64 = 0.02;
+
 fn table(count: i64, width: i64) -> Result<Embedding> {
     let table = Embedding::new(count, width)?;
-    init::normal_(&table.weight, 0.0, 0.02, None)?;
+    init::normal_(&table.weight, 0.0, FIRST_STD)?;
     Ok(table)
 }
 
-impl Module for Gpt {
-    fields!(tokens, positions, dropout, blocks, norm, head);
-
+impl Forward for Gpt {
     /// `[batch, length]` of character numbers to `[batch, length, alphabet]` of logits.
     fn forward(&self, text: &Tensor) -> Result<Tensor> {
         let length = text.size(-1)?;

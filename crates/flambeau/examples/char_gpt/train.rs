@@ -9,7 +9,9 @@ use super::plot::{self, Point};
 use super::text::{Text, sequences};
 use flambeau::core::ensure;
 use flambeau::nn::Module;
-use flambeau::nn::optim::{AdamOptions, AdamW, LinearWarmupCosine, Optimizer, Scheduler, clip_grad_norm_};
+use flambeau::nn::optim::{
+    AdamOptions, AdamW, ClipGradNorm, LinearWarmupCosine, Optimizer, Scheduler, clip_grad_norm_,
+};
 use flambeau::{Autograd, Generator, Result, Tensor, no_grad};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +34,14 @@ pub(crate) struct Training {
 
 /// Gradients longer than this are cut.
 const LONGEST_GRADIENT: f64 = 1.0;
+/// How much of the mean squared gradient is kept.
+const BETA2: f64 = 0.99;
+/// How much weights shrink, times the rate.
+const WEIGHT_DECAY: f64 = 0.1;
+/// One step in so many warms up.
+const WARMUP: u64 = 20;
+/// By what the rate is divided at the end.
+const LOWEST_RATE: f64 = 20.0;
 /// Of a long held-out text so many sequences are measured.
 const MEASURED: usize = 256;
 
@@ -43,9 +53,10 @@ impl Training {
     pub(crate) fn new(args: Args, text: Text) -> Result<Self> {
         flambeau::manual_seed(args.seed);
         let model = Gpt::new(&args, text.alphabet.len())?;
-        let options = AdamOptions { lr: args.lr, beta2: 0.99, weight_decay: 0.1, ..Default::default() };
+        let options = AdamOptions::default().lr(args.lr).beta2(BETA2).weight_decay(WEIGHT_DECAY);
         let mut optimizer = AdamW::new(model.parameters(), options)?;
-        let schedule = LinearWarmupCosine { warmup: args.steps / 20, total: args.steps, min: args.lr / 20.0 };
+        let schedule =
+            LinearWarmupCosine { warmup: args.steps / WARMUP, total: args.steps, min: args.lr / LOWEST_RATE };
         let scheduler = Scheduler::new(schedule, &mut optimizer)?;
         let bigram = bigram::held_out_loss(&text);
         let (points, recent) = (Vec::new(), Vec::new());
@@ -94,7 +105,7 @@ impl Training {
         let loss = self.model.loss(&text, &next)?;
         self.optimizer.zero_grad()?;
         loss.backward()?;
-        let length = clip_grad_norm_(&self.model.parameters(), LONGEST_GRADIENT, 2.0)?;
+        let length = clip_grad_norm_(&self.model.parameters(), LONGEST_GRADIENT, ClipGradNorm::default())?;
         let loss = f64::from(loss.item::<f32>()?);
         let step = self.step + 1;
         ensure!(

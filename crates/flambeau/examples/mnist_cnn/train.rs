@@ -3,9 +3,10 @@
 use super::args::Args;
 use super::digits::Digits;
 use super::model::Network;
-use flambeau::nn::Module;
 use flambeau::nn::data::DataLoader;
+use flambeau::nn::functional::{self, CrossEntropy};
 use flambeau::nn::optim::{Adam, AdamOptions, CosineAnnealing, Optimizer, Scheduler};
+use flambeau::nn::{Forward, Module};
 use flambeau::{Autograd, Device, Generator, Result, no_grad, ops};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits
     let order = Generator::default_cpu().clone();
     let loader = DataLoader::new(train.into_dataset()?).batch_size(args.batch)?.shuffle(order);
     let steps = args.epochs * loader.len() as u64;
-    let options = AdamOptions { lr: args.lr, ..Default::default() };
+    let options = AdamOptions::default().lr(args.lr);
     let mut optimizer = Adam::new(model.parameters(), options)?;
     let mut scheduler = Scheduler::new(CosineAnnealing { period: steps, min: 0.0 }, &mut optimizer)?;
     let mut learnt = Learnt { right: recognised(model, held_out, args.device)?, losses: vec![] };
@@ -40,7 +41,8 @@ pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits
         for batch in loader.iter()? {
             let [pictures, digits] = &batch?[..] else { continue };
             let (pictures, digits) = (pictures.to(args.device)?, digits.to(args.device)?);
-            let loss = ops::cross_entropy_loss(&model.forward(&pictures)?, &digits, None, 1, -100, 0.0)?;
+            let loss =
+                functional::cross_entropy(&model.forward(&pictures)?, &digits, CrossEntropy::default())?;
             optimizer.zero_grad()?;
             loss.backward()?;
             optimizer.step()?;

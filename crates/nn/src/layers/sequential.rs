@@ -1,13 +1,13 @@
 //! One module after another.
 
-use crate::{Module, Visitor, VisitorMut};
+use crate::{Forward, Module, Visitor, VisitorMut};
 use flambeau_core::Result;
 use flambeau_ops::Tensor;
 
 /// Modules in a row, each given the output of the one before; their names are their numbers.
 ///
 /// ```
-/// use flambeau_nn::{Linear, Module, Relu, Sequential};
+/// use flambeau_nn::{Linear, Forward, Module, Relu, Sequential};
 /// use flambeau_ops::Tensor;
 /// let net = Sequential::new().then(Linear::new(3, 8)?).then(Relu).then(Linear::new(8, 1)?);
 /// assert_eq!(net.forward(&Tensor::ones(&[5, 3], ())?)?.sizes(), &[5, 1]);
@@ -16,7 +16,7 @@ use flambeau_ops::Tensor;
 /// ```
 #[derive(Default)]
 pub struct Sequential {
-    modules: Vec<Box<dyn Module>>,
+    modules: Vec<Box<dyn Forward>>,
 }
 
 impl Sequential {
@@ -26,13 +26,13 @@ impl Sequential {
     }
 
     /// The same with one more at the end.
-    pub fn then(mut self, module: impl Module + 'static) -> Self {
+    pub fn then(mut self, module: impl Forward + 'static) -> Self {
         self.push(module);
         self
     }
 
     /// Adds one at the end.
-    pub fn push(&mut self, module: impl Module + 'static) {
+    pub fn push(&mut self, module: impl Forward + 'static) {
         self.modules.push(Box::new(module));
     }
 
@@ -47,7 +47,7 @@ impl Sequential {
     }
 
     /// In order.
-    pub fn iter(&self) -> impl Iterator<Item = &dyn Module> {
+    pub fn iter(&self) -> impl Iterator<Item = &dyn Forward> {
         self.modules.iter().map(|module| &**module)
     }
 }
@@ -61,7 +61,9 @@ impl Module for Sequential {
     fn visit_mut(&mut self, visitor: &mut VisitorMut<'_>) {
         crate::Field::show_mut(&mut self.modules, visitor);
     }
+}
 
+impl Forward for Sequential {
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         self.modules.iter().try_fold(input.clone(), |value, module| module.forward(&value))
     }

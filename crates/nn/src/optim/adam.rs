@@ -1,41 +1,27 @@
 //! Adam and AdamW: steps scaled by moving means of the gradient and of its square.
 
-use super::Optimizer;
-use super::group::{Field, Groups, Hyper, Needs, ParamGroup, ParamState, Scratch, check_at_least_zero};
-use crate::StateDict;
-use flambeau_core::{Result, bail, ensure};
+use super::group::{Field, Hyper, Needs, ParamState, Scratch, advance, check_at_least_zero, state_tensor};
+use flambeau_core::{Result, ensure};
 use flambeau_ops::{Tensor, ops};
 
-/// Options of [`Adam`] and [`AdamW`]; the defaults are PyTorch's, but for the weight decay of `AdamW`, 0.01 there.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AdamOptions {
-    /// The learning rate: about how far a step goes.
-    pub lr: f64,
-    /// How much of the mean gradient is kept.
-    pub beta1: f64,
-    /// How much of the mean squared gradient is kept.
-    pub beta2: f64,
-    /// Added to the divisor.
-    pub eps: f64,
-    /// How much of the parameter is added to its gradient; for [`AdamW`], how much the parameter shrinks, times `lr`.
-    pub weight_decay: f64,
-    /// Divides by the largest mean squared gradient so far.
-    pub amsgrad: bool,
-    /// Climbs instead of descending.
-    pub maximize: bool,
-}
-
-impl Default for AdamOptions {
-    fn default() -> Self {
-        AdamOptions {
-            lr: 1e-3,
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-            weight_decay: 0.0,
-            amsgrad: false,
-            maximize: false,
-        }
+options! {
+    /// Options of [`Adam`] and [`AdamW`]; the defaults are PyTorch's, but for the weight decay of `AdamW`, 0.01 there.
+    #[derive(PartialEq)]
+    AdamOptions {
+        /// The learning rate: about how far a step goes.
+        lr: f64 = 1e-3,
+        /// How much of the mean gradient is kept.
+        beta1: f64 = 0.9,
+        /// How much of the mean squared gradient is kept.
+        beta2: f64 = 0.999,
+        /// Added to the divisor.
+        eps: f64 = 1e-8,
+        /// How much of the parameter is added to its gradient; for [`AdamW`], how much the parameter shrinks, times `lr`.
+        weight_decay: f64 = 0.0,
+        /// Divides by the largest mean squared gradient so far.
+        amsgrad: bool = false,
+        /// Climbs instead of descending.
+        maximize: bool = false,
     }
 }
 
@@ -120,83 +106,9 @@ const NEEDS: Needs<AdamOptions> = Needs {
     scratch_count: |options| 1 + usize::from(options.maximize || options.weight_decay != 0.0),
 };
 
-/// The number of this step, from 1.
-fn advance(state: &mut ParamState) -> Result<f64> {
-    let step = state.get("step").map_or(Ok(0.0), Tensor::item::<f64>)? + 1.0;
-    state.insert("step", Tensor::from(step));
-    Ok(step)
-}
-
-/// The state tensor `name` of a parameter, allocated before the step.
-fn state_tensor(state: &ParamState, name: &str) -> Result<Tensor> {
-    let Some(tensor) = state.get(name) else { bail!(Internal, "a step needs `{name}`, which is not there") };
-    Ok(tensor.clone())
-}
-
 const STATE_NAMES: [&str; 4] = ["step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"];
 
-/// The two optimisers differ in how weight decay enters.
-macro_rules! adam {
-    ($(#[$doc:meta])* $name:ident, $decay:expr) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        pub struct $name(Groups<AdamOptions>);
-
-        impl $name {
-            /// One group of parameters.
-            ///
-            /// # Errors
-            /// `InvalidArgument` for options out of range and parameters given twice, `Autograd` for tensors that are no
-            /// leaves or require no gradient.
-            pub fn new(params: Vec<Tensor>, options: AdamOptions) -> Result<Self> {
-                Self::with_groups(vec![ParamGroup { params, options }])
-            }
-
-            /// Several groups.
-            ///
-            /// # Errors
-            /// Those of [`new`](Self::new).
-            pub fn with_groups(groups: Vec<ParamGroup<AdamOptions>>) -> Result<Self> {
-                Groups::new(groups).map(Self).map_err(|e| e.context(stringify!($name)))
-            }
-
-            /// The groups.
-            pub fn groups(&self) -> &[ParamGroup<AdamOptions>] {
-                &self.0.groups
-            }
-        }
-
-        impl Optimizer for $name {
-            fn step(&mut self) -> Result<()> {
-                self.0.each(NEEDS, |options, param, grad, state, scratch| {
-                    update(options, $decay, param, grad, state, scratch)
-                })
-            }
-
-            fn zero_grad(&self) -> Result<()> {
-                self.0.zero_grad()
-            }
-
-            fn learning_rates(&self) -> Vec<f64> {
-                self.0.learning_rates()
-            }
-
-            fn set_learning_rates(&mut self, rates: &[f64]) -> Result<()> {
-                self.0.set_learning_rates(rates)
-            }
-
-            fn state_dict(&self) -> Result<StateDict> {
-                self.0.state_dict()
-            }
-
-            fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
-                self.0.load_state_dict(state, &STATE_NAMES)
-            }
-        }
-    };
-}
-
-adam! {
+optimizer! {
     /// Kingma and Ba, "Adam: a method for stochastic optimization", 2015, in PyTorch's order of operations.
     ///
     /// ```
@@ -205,16 +117,18 @@ adam! {
     /// use flambeau_ops::Tensor;
     /// let x = Tensor::from([4.0f64]);
     /// x.requires_grad_(true)?;
-    /// let mut adam = Adam::new(vec![x.clone()], AdamOptions { lr: 0.1, ..Default::default() })?;
+    /// let mut adam = Adam::new(vec![x.clone()], AdamOptions::default().lr(0.1))?;
     /// x.mul(&x)?.sum()?.backward()?;
     /// adam.step()?;
     /// assert!((x.to_vec::<f64>()?[0] - 3.9).abs() < 1e-8);
     /// # Ok::<(), flambeau_core::Error>(())
     /// ```
-    Adam, Decay::InGradient
+    Adam<AdamOptions>, NEEDS, &STATE_NAMES, |options, param, grad, state, scratch| {
+        update(options, Decay::InGradient, param, grad, state, scratch)
+    }
 }
 
-adam! {
+optimizer! {
     /// [`Adam`] whose weight decay shrinks parameters apart from the gradient: Loshchilov and Hutter, "Decoupled weight
     /// decay regularization", 2019.
     ///
@@ -224,12 +138,14 @@ adam! {
     /// use flambeau_ops::Tensor;
     /// let x = Tensor::from([4.0f64]);
     /// x.requires_grad_(true)?;
-    /// let options = AdamOptions { lr: 0.1, weight_decay: 0.5, ..Default::default() };
+    /// let options = AdamOptions::default().lr(0.1).weight_decay(0.5);
     /// let mut adam = AdamW::new(vec![x.clone()], options)?;
     /// x.mul(&x)?.sum()?.backward()?;
     /// adam.step()?;
     /// assert!((x.to_vec::<f64>()?[0] - (4.0 * (1.0 - 0.1 * 0.5) - 0.1)).abs() < 1e-8);
     /// # Ok::<(), flambeau_core::Error>(())
     /// ```
-    AdamW, Decay::Decoupled
+    AdamW<AdamOptions>, NEEDS, &STATE_NAMES, |options, param, grad, state, scratch| {
+        update(options, Decay::Decoupled, param, grad, state, scratch)
+    }
 }

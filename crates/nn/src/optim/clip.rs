@@ -4,25 +4,33 @@ use flambeau_autograd::{Autograd, no_grad};
 use flambeau_core::{Result, ensure};
 use flambeau_ops::{Tensor, ops};
 
-/// Scales all gradients by the same factor so that the norm of them together, of order `norm_type`, is at most `max_norm`, and
-/// returns what it was. `f64::INFINITY` is the order of the largest absolute value.
+options! {
+    /// Options of [`clip_grad_norm_`].
+    ClipGradNorm {
+        /// The order of the norm; `f64::INFINITY` is that of the largest absolute value.
+        norm_type: f64 = 2.0,
+    }
+}
+
+/// Scales all gradients by the same factor so that the norm of them together is at most `max_norm`, and returns what it was.
 ///
 /// # Errors
 /// `InvalidArgument` unless `max_norm >= 0` and `norm_type > 0`; `NotImplemented` for gradients of a type without norms.
 ///
 /// ```
 /// use flambeau_autograd::Autograd;
-/// use flambeau_nn::optim::clip_grad_norm_;
+/// use flambeau_nn::optim::{ClipGradNorm, clip_grad_norm_};
 /// use flambeau_ops::Tensor;
 /// let x = Tensor::from([0.0f64, 0.0]);
 /// x.requires_grad_(true)?;
 /// x.set_grad(Some(&Tensor::from([3.0f64, 4.0])))?;
-/// assert_eq!(clip_grad_norm_(std::slice::from_ref(&x), 1.0, 2.0)?, 5.0);
+/// assert_eq!(clip_grad_norm_(std::slice::from_ref(&x), 1.0, ClipGradNorm::default())?, 5.0);
 /// let clipped = x.grad().map(|g| g.to_vec::<f64>()).transpose()?.unwrap_or_default();
 /// assert!((clipped[0] - 0.6).abs() < 1e-6);
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
-pub fn clip_grad_norm_(params: &[Tensor], max_norm: f64, norm_type: f64) -> Result<f64> {
+pub fn clip_grad_norm_(params: &[Tensor], max_norm: f64, options: ClipGradNorm) -> Result<f64> {
+    let norm_type = options.norm_type;
     ensure!(max_norm >= 0.0, InvalidArgument, "clip_grad_norm_: expected max_norm >= 0 but got {max_norm}");
     ensure!(norm_type > 0.0, InvalidArgument, "clip_grad_norm_: expected norm_type > 0 but got {norm_type}");
     let _guard = no_grad();

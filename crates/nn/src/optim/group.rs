@@ -355,6 +355,79 @@ fn missing(key: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("load_state_dict: missing key `{key}`"))
 }
 
+/// The number of this step, from 1.
+pub(super) fn advance(state: &mut ParamState) -> Result<f64> {
+    let step = state.get("step").map_or(Ok(0.0), Tensor::item::<f64>)? + 1.0;
+    state.insert("step", Tensor::from(step));
+    Ok(step)
+}
+
+/// The state tensor `name` of a parameter, allocated before the step.
+pub(super) fn state_tensor(state: &ParamState, name: &str) -> Result<Tensor> {
+    let Some(tensor) = state.get(name) else { bail!(Internal, "a step needs `{name}`, which is not there") };
+    Ok(tensor.clone())
+}
+
+/// An optimiser: its documentation, name and options, what a step needs, the names of its state, and the update of one parameter.
+macro_rules! optimizer {
+    ($(#[$doc:meta])* $name:ident<$options:ty>, $needs:expr, $names:expr, $update:expr) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name($crate::optim::group::Groups<$options>);
+
+        impl $name {
+            /// One group of parameters.
+            ///
+            /// # Errors
+            /// `InvalidArgument` for options out of range and parameters given twice, `Autograd` for tensors that are no
+            /// leaves or require no gradient.
+            pub fn new(params: Vec<::flambeau_ops::Tensor>, options: $options) -> ::flambeau_core::Result<Self> {
+                Self::with_groups(vec![$crate::optim::ParamGroup { params, options }])
+            }
+
+            /// Several groups.
+            ///
+            /// # Errors
+            /// Those of [`new`](Self::new).
+            pub fn with_groups(groups: Vec<$crate::optim::ParamGroup<$options>>) -> ::flambeau_core::Result<Self> {
+                let groups = $crate::optim::group::Groups::new(groups);
+                groups.map(Self).map_err(|e| e.context(stringify!($name)))
+            }
+
+            /// The groups.
+            pub fn groups(&self) -> &[$crate::optim::ParamGroup<$options>] {
+                &self.0.groups
+            }
+        }
+
+        impl $crate::optim::Optimizer for $name {
+            fn step(&mut self) -> ::flambeau_core::Result<()> {
+                self.0.each($needs, $update)
+            }
+
+            fn zero_grad(&self) -> ::flambeau_core::Result<()> {
+                self.0.zero_grad()
+            }
+
+            fn learning_rates(&self) -> Vec<f64> {
+                self.0.learning_rates()
+            }
+
+            fn set_learning_rates(&mut self, rates: &[f64]) -> ::flambeau_core::Result<()> {
+                self.0.set_learning_rates(rates)
+            }
+
+            fn state_dict(&self) -> ::flambeau_core::Result<$crate::StateDict> {
+                self.0.state_dict()
+            }
+
+            fn load_state_dict(&mut self, state: &$crate::StateDict) -> ::flambeau_core::Result<()> {
+                self.0.load_state_dict(state, $names)
+            }
+        }
+    };
+}
+
 /// A learning rate is a number of at least 0.
 pub(super) fn check_rate(lr: f64) -> Result<()> {
     check_at_least_zero("lr", lr)
