@@ -52,7 +52,7 @@ pub mod nn {
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-mod readme {}
+mod readme_of_the_workspace {}
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/question_mark.md")]
