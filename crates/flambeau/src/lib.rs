@@ -23,7 +23,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `serde` | `Serialize` and `Deserialize` for [`Tensor`], [`ScalarType`] and [`Device`] |
-//! | `ndarray` | views of an accessor's elements as arrays of the crate `ndarray`, and conversions both ways |
+//! | `ndarray` | views of an accessor's elements as arrays of the crate `ndarray`, and conversions in both directions |
 
 /// The example of the crate's README, which runs as a test.
 #[cfg(doctest)]

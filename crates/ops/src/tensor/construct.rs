@@ -152,12 +152,12 @@ impl Tensor {
     ///
     /// ```
     /// use flambeau_ops::Tensor;
-    /// let squares = Tensor::from_iter((0..4i64).map(|i| i * i))?;
+    /// let squares = Tensor::try_from_iter((0..4i64).map(|i| i * i))?;
     /// assert_eq!(squares.to_vec::<i64>()?, [0, 1, 4, 9]);
     /// # Ok::<(), flambeau_ops::Error>(())
     /// ```
-    pub fn from_iter<T: Element>(values: impl IntoIterator<Item = T>) -> Result<Tensor> {
-        let values = fallible::collect(values).map_err(|e| e.in_operator("from_iter"))?;
+    pub fn try_from_iter<T: Element>(values: impl IntoIterator<Item = T>) -> Result<Tensor> {
+        let values = fallible::collect(values).map_err(|e| e.in_operator("try_from_iter"))?;
         let sizes = [values.len() as i64];
         Tensor::from_vec(values, &sizes)
     }

@@ -95,7 +95,7 @@ impl<T: Element, D: Dimension> TryFrom<Array<T, D>> for Tensor {
         }
         let (sizes, strides) = (shape::sizes(array.shape())?, signed(array.strides()));
         let (elements, first) = array.into_raw_vec_and_offset();
-        let all = Tensor::from_iter(elements)?;
+        let all = Tensor::try_from_iter(elements)?;
         all.alias_as(&sizes, &strides, first.unwrap_or(0) as i64)
     }
 }

@@ -42,9 +42,9 @@ fn ragged_lists_are_errors_at_every_depth() {
 
 #[test]
 fn iterators_become_tensors() {
-    let tensor = Tensor::from_iter([1.5f32, 2.5].into_iter().chain([3.5])).unwrap();
+    let tensor = Tensor::try_from_iter([1.5f32, 2.5].into_iter().chain([3.5])).unwrap();
     assert_eq!((tensor.sizes(), tensor.to_vec::<f32>().unwrap()), (&[3i64][..], vec![1.5, 2.5, 3.5]));
-    let endless = Tensor::from_iter(std::iter::repeat_n(0u8, 1 << 60));
+    let endless = Tensor::try_from_iter(std::iter::repeat_n(0u8, 1 << 60));
     assert_eq!(endless.map(drop).unwrap_err().kind(), ErrorKind::OutOfMemory);
 }
 
