@@ -32,7 +32,7 @@ const CORE: Crate = Crate {
         &["barrier", "blocking", "data_ptr", "fork"],
         &["backend+device"],
         &["scalar+scalar_type", "shape", "dispatch_key"],
-        &["sizes_and_strides", "tensor_options", "allocator", "generator"],
+        &["sizes_and_strides", "tensor_options", "allocator", "generator", "serde_names"],
         &["fallible", "intrusive_ptr", "profiler"],
         &["autograd_meta", "storage_lock"],
         &["storage+storage_guards+strided_view+tensor_impl"],
