@@ -121,7 +121,7 @@ pub(crate) fn install(module: &Bound<'_, PyModule>, bindings: &'static [Binding]
         }
         if binding.is_method() {
             let class = PyTensor::type_object(module.py());
-            class.setattr(binding.signature.name, method(&class, binding)?)?;
+            class.setattr(binding.signature.name, method(class, binding)?)?;
         }
     }
     Ok(())
