@@ -13,8 +13,9 @@ pub(crate) use accepts::{dtype_of_number, is_number, scalar_of};
 pub(crate) use bind::{Arguments, Given};
 pub(crate) use mismatch::type_name;
 pub(crate) use signature::{
-    Overload, Parameter, Signature, boolean, device, dtype, float, floats, generator, int, ints, layout,
-    memory_format, optional_tensors, scalar, scalars, string, tensor, tensors,
+    Kind, Overload, Parameter, REQUIRES_GRAD, Signature, boolean, device, dtype, float, floats, generator,
+    int, ints, layout, memory_format, optional_tensors, out, outs, scalar, scalars, string, tensor,
+    tensor_or_number, tensors,
 };
 pub(crate) use values::{LARGE, device_of, dtype_of};
 

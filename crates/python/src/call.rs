@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "the interpreter hands over raw pointers to the arguments")]
 
 use crate::arguments::{Arguments, Given, Signature, dispatch};
+use crate::binding::Binding;
 use crate::cycles;
 use crate::errors::raise;
 use crate::objects;
@@ -19,55 +20,22 @@ use pyo3::BoundObject;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyTuple, PyType};
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{mem, ptr, slice, thread};
 
-/// A function or method to be put in place when the module is made.
-pub(crate) struct Binding {
-    pub(crate) signature: &'static Signature,
-    /// The module of a function, below the package; `None` for a method.
-    pub(crate) module: Option<&'static str>,
-    pub(crate) doc: &'static str,
-    pub(crate) entry: ffi::PyCFunctionFastWithKeywords,
-}
-
-/// A function: `function!("_nn", RELU6, "what it does")`. Its entry point is made here since C has no closures.
-macro_rules! function {
-    ($module:literal, $signature:ident, $doc:literal) => {
-        Binding {
-            signature: &$signature,
-            module: Some($module),
-            doc: $doc,
-            entry: $crate::call::entry!($signature, false),
-        }
-    };
-}
-
-/// A method of `Tensor`.
-macro_rules! method {
-    ($signature:ident, $doc:literal) => {
-        Binding {
-            signature: &$signature,
-            module: None,
-            doc: $doc,
-            entry: $crate::call::entry!($signature, true),
-        }
-    };
-}
-
+/// The entry point of a name, which is made here since C has no closures.
 macro_rules! entry {
-    ($signature:ident, $method:literal) => {{
+    ($signature:ident) => {{
         unsafe extern "C" fn entry(
             receiver: *mut pyo3::ffi::PyObject,
             arguments: *const *mut pyo3::ffi::PyObject,
             count: pyo3::ffi::Py_ssize_t,
             names: *mut pyo3::ffi::PyObject,
         ) -> *mut pyo3::ffi::PyObject {
-            let receiver = if $method { receiver } else { std::ptr::null_mut() };
             // SAFETY: (called) the interpreter calls it.
             unsafe { $crate::call::enter(&$signature, receiver, arguments, count, names) }
         }
@@ -75,7 +43,7 @@ macro_rules! entry {
     }};
 }
 
-pub(crate) use {entry, function, method};
+pub(crate) use entry;
 
 /// One call from the interpreter.
 ///
@@ -146,30 +114,36 @@ fn guarded<'py>(py: Python<'py>, call: impl FnOnce() -> PyResult<Bound<'py, PyAn
 
 /// Puts functions into `module` and the modules below it, and methods on `Tensor`.
 pub(crate) fn install(module: &Bound<'_, PyModule>, bindings: &'static [Binding]) -> PyResult<()> {
-    let py = module.py();
     for binding in bindings {
-        let definition = definition(binding)?;
-        match binding.module {
-            None => {
-                let class = PyTensor::type_object(py);
-                // SAFETY: the definition lives for ever, and its entry point takes what its flags say.
-                let descriptor = unsafe {
-                    let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
-                    Bound::from_owned_ptr_or_err(py, descriptor)?
-                };
-                class.setattr(binding.signature.name, descriptor)?;
-            }
-            Some(name) => {
-                // SAFETY: as above.
-                let function = unsafe {
-                    let function = ffi::PyCFunction_NewEx(definition, ptr::null_mut(), ptr::null_mut());
-                    Bound::from_owned_ptr_or_err(py, function)?
-                };
-                namespace(module, name)?.add(binding.signature.name, function)?;
-            }
+        if binding.is_function() {
+            namespace(module, binding.module)?
+                .add(binding.signature.name, function(module.py(), binding)?)?;
+        }
+        if binding.is_method() {
+            let class = PyTensor::type_object(module.py());
+            class.setattr(binding.signature.name, method(&class, binding)?)?;
         }
     }
     Ok(())
+}
+
+/// A function, whose calls have null for the receiver.
+fn function<'py>(py: Python<'py>, binding: &Binding) -> PyResult<Bound<'py, PyAny>> {
+    let definition = definition(binding, false)?;
+    // SAFETY: the definition lives for ever, and its entry point takes what its flags say.
+    unsafe {
+        let function = ffi::PyCFunction_NewEx(definition, ptr::null_mut(), ptr::null_mut());
+        Bound::from_owned_ptr_or_err(py, function)
+    }
+}
+
+fn method<'py>(class: &Bound<'py, PyType>, binding: &Binding) -> PyResult<Bound<'py, PyAny>> {
+    let definition = definition(binding, true)?;
+    // SAFETY: as above.
+    unsafe {
+        let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
+        Bound::from_owned_ptr_or_err(class.py(), descriptor)
+    }
 }
 
 /// A submodule, which is created if it does not exist yet; the module itself for the empty name.
@@ -186,14 +160,14 @@ fn namespace<'py>(module: &Bound<'py, PyModule>, name: &str) -> PyResult<Bound<'
 }
 
 /// The interpreter keeps the definition for as long as it runs.
-fn definition(binding: &Binding) -> PyResult<*mut ffi::PyMethodDef> {
+fn definition(binding: &Binding, method: bool) -> PyResult<*mut ffi::PyMethodDef> {
     let text =
-        |text: &str| CString::new(text).map_err(|_| PyRuntimeError::new_err("a name with a zero byte"));
+        |text: Vec<u8>| CString::new(text).map_err(|_| PyRuntimeError::new_err("a name with a zero byte"));
     let definition = ffi::PyMethodDef {
-        ml_name: text(binding.signature.name)?.into_raw(),
+        ml_name: text(binding.signature.name.into())?.into_raw(),
         ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: binding.entry },
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: text(binding.doc)?.into_raw(),
+        ml_doc: text(binding.text(method).into())?.into_raw(),
     };
     Ok(Box::into_raw(Box::new(definition)))
 }
@@ -235,7 +209,7 @@ impl<'py> Arguments<'_, 'py> {
         operator: impl FnOnce() -> Result<Tensor> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
         let made = self.run(operator)?;
-        if self.boolean_or(index, false)? {
+        if self.given(index, Arguments::boolean)? == Some(true) {
             made.requires_grad_(true).map_err(raise)?;
         }
         made.into_python(self.py)

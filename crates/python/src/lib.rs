@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`tensor`] | the class `Tensor`, and the identity of tensors and Python objects |
 //! | [`arguments`] | tables of overloads, and the parser that reads arguments by them |
+//! | `binding` | the macro that declares a name with its overloads |
 //! | [`call`] | entry points of functions and methods, the interpreter's lock, results |
 //! | [`cycles`] | which references Python's cyclic garbage collector visits |
 //! | [`types`], [`return_types`] | dtypes, devices, generators; results with names |
@@ -23,6 +24,7 @@
 
 mod arguments;
 mod autograd;
+mod binding;
 mod buffer;
 mod call;
 mod cycles;

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::parameter;
 use crate::model::Operator;
 use crate::schema::{BaseType, FunctionSchema, Type};
 use crate::variants::Variant;
@@ -79,11 +78,6 @@ impl Name<'_> {
         &self.overloads[0].operator.family
     }
 
-    /// `ADD`, `ADD_`; names that differ in case only (`T`, `t`) do not occur.
-    pub(super) fn constant(&self) -> String {
-        self.base.to_uppercase()
-    }
-
     /// The module of the function below `flambeau`; empty for the package itself.
     pub(super) fn module(&self) -> String {
         let module = self.overloads[0].operator.entry.python_module.as_deref();
@@ -98,17 +92,8 @@ impl Name<'_> {
         self.overloads.iter().any(|overload| overload.receiver().is_some())
     }
 
-    /// The signatures of all overloads, and the documentation.
-    pub(super) fn doc(&self, method: bool) -> String {
-        let fits = |overload: &&Overload<'_>| {
-            if method { overload.receiver().is_some() } else { overload.is_function() }
-        };
-        let fitting: Vec<&Overload<'_>> = self.overloads.iter().filter(fits).collect();
-        let lines: Vec<String> =
-            fitting.iter().map(|overload| format!("{}{}", self.base, overload.text(method))).collect();
-        let doc =
-            fitting.first().and_then(|overload| overload.operator.entry.doc.clone()).unwrap_or_default();
-        format!("{}\n\n{doc}", lines.join("\n"))
+    pub(super) fn doc(&self) -> &str {
+        self.overloads.iter().find_map(|overload| overload.operator.entry.doc.as_deref()).unwrap_or_default()
     }
 }
 
@@ -136,23 +121,5 @@ impl Overload<'_> {
         let method =
             self.operator.entry.method || METHODS_TOO.contains(&self.operator.schema.name.base.as_str());
         index.filter(|_| method)
-    }
-
-    /// `(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)`
-    fn text(&self, method: bool) -> String {
-        let hidden = self.receiver().filter(|_| method);
-        let mut parts = vec![];
-        for (index, argument) in self.operator.schema.positional.iter().enumerate() {
-            if hidden != Some(index) {
-                parts.push(parameter::text(argument));
-            }
-        }
-        if !self.operator.schema.keyword.is_empty() || self.out.is_some() {
-            parts.push("*".to_owned());
-        }
-        parts.extend(self.operator.schema.keyword.iter().map(parameter::text));
-        parts.extend(self.is_factory().then(|| "bool requires_grad=False".to_owned()));
-        parts.extend(self.out.map(|_| "Tensor out=None".to_owned()));
-        format!("({})", parts.join(", "))
     }
 }

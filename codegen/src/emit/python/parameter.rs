@@ -1,4 +1,4 @@
-//! The text for one parameter: its entry in the table, the conversion of its value, and its argument in the call of the operator.
+//! The text for one parameter: its name, type and default.
 
 use crate::naming;
 use crate::schema::{Argument, BaseType, Literal, Type};
@@ -12,28 +12,9 @@ pub(super) fn name(argument: &Argument) -> &str {
     if argument.name == "self" && is_tensor { "input" } else { &argument.name }
 }
 
-/// `Tensor input`, `Number alpha=1`
-pub(super) fn text(argument: &Argument) -> String {
-    let default = argument
-        .default
-        .as_ref()
-        .map_or(String::new(), |default| format!("={}", default_text(&default.value)));
-    format!("{} {}{default}", type_text(&argument.ty), name(argument))
-}
-
-fn type_text(ty: &Type) -> String {
-    match ty {
-        Type::Optional(inner) => format!("{}?", type_text(inner)),
-        Type::List(inner, Some(size)) => format!("{}[{size}]", type_text(inner)),
-        Type::List(inner, None) => format!("{}[]", type_text(inner)),
-        Type::Base(BaseType::Scalar) => "Number".to_owned(),
-        Type::Base(BaseType::SymInt) => "int".to_owned(),
-        Type::Base(BaseType::ScalarType) => "dtype".to_owned(),
-        Type::Base(BaseType::Layout) => "layout".to_owned(),
-        Type::Base(BaseType::Device) => "device".to_owned(),
-        Type::Base(BaseType::MemoryFormat) => "memory_format".to_owned(),
-        other => other.to_string(),
-    }
+/// The name in Rust.
+pub(super) fn identifier(argument: &Argument) -> String {
+    naming::identifier(name(argument))
 }
 
 /// A default in Python's syntax.
@@ -58,31 +39,38 @@ pub(super) fn default_text(value: &Literal) -> String {
     }
 }
 
-/// `scalar("alpha").by_keyword().or("1")`: the entry in the table.
+/// `alpha: keyword scalar = "1" Scalar::Int(1)`: the declaration of a parameter.
 pub(super) fn entry(base: &str, argument: &Argument, keyword: bool) -> String {
-    let mut entry = format!("{}({:?}{})", kind(&argument.ty), name(argument), size_argument(&argument.ty));
+    let keyword = if keyword { "keyword " } else { "" };
+    let optional = if argument.ty.is_optional() { "optional " } else { "" };
+    let name = identifier(argument);
+    let default = argument.default.as_ref().map(|default| default_text(&default.value));
+    let default = default.map_or(String::new(), |text| format!(" = {text:?} {}", default_value(argument)));
+    format!("{name}: {keyword}{optional}{}{}{default}", kind_of(base, argument), size_argument(&argument.ty))
+}
+
+fn kind_of(base: &str, argument: &Argument) -> &'static str {
     let first = NUMBERS_FIRST.contains(&base) && argument.name == "self";
-    if (first || (base, argument.name.as_str()) == ("copy_", "src")) && kind(&argument.ty) == "tensor" {
-        entry += ".or_number()";
+    match kind(&argument.ty) {
+        "tensor" if first || (base, argument.name.as_str()) == ("copy_", "src") => "tensor_or_number",
+        kind => kind,
     }
-    if keyword {
-        entry += ".by_keyword()";
+}
+
+/// The default in Rust, as the operator's accessor gives a value.
+fn default_value(argument: &Argument) -> String {
+    let default = naming::default(argument).unwrap_or_default();
+    match default.strip_prefix('&') {
+        Some("[]") => "DimVec::new()".to_owned(),
+        Some(_) => format!("DimVec::from_slice({default})"),
+        None => default,
     }
-    // PyTorch accepts None for an empty list: `stride=None`.
-    let empty = argument.default.as_ref().is_some_and(|default| default.value == Literal::List(vec![]));
-    if argument.ty.is_optional() || empty {
-        entry += ".or_none()";
-    }
-    if let Some(default) = &argument.default {
-        entry += &format!(".or({:?})", default_text(&default.value));
-    }
-    entry
 }
 
 /// The size of a list, to which a single number is expanded.
 fn size_argument(ty: &Type) -> String {
     match list_size(ty) {
-        Some(size) if kind(ty) == "ints" => format!(", {size}"),
+        Some(size) if kind(ty) == "ints" => format!("({size})"),
         _ => String::new(),
     }
 }
@@ -94,7 +82,7 @@ fn list_size(ty: &Type) -> Option<u32> {
     }
 }
 
-/// The name of the function that makes a table entry, and of the method that converts the value.
+/// The name of the function that makes the parameter, and of the method that converts the value.
 fn kind(ty: &Type) -> &'static str {
     match ty.without_optional() {
         Type::List(inner, _) => match inner.as_ref() {
@@ -121,36 +109,5 @@ fn kind(ty: &Type) -> &'static str {
             _ => "no_form_in_python",
         },
         Type::Optional(_) | Type::Class(_) => "no_form_in_python",
-    }
-}
-
-/// `a.scalar_or(2, Scalar::Int(1))`: the value, out of the parsed arguments.
-pub(super) fn value(index: usize, argument: &Argument) -> String {
-    let kind = kind(&argument.ty);
-    let absent = argument.default.as_ref().is_some_and(|default| default.value == Literal::None);
-    if argument.ty.is_optional() {
-        let value = format!("a.optional_{kind}({index})?");
-        return match naming::default(argument).filter(|_| !absent) {
-            Some(default) => format!("{value}.or({default})"),
-            None => value,
-        };
-    }
-    match naming::default(argument) {
-        Some(default) => format!("a.{kind}_or({index}, {default})?"),
-        None => format!("a.{kind}({index})?"),
-    }
-}
-
-/// The argument in the call of the operator: by reference if the operator borrows it.
-pub(super) fn passed(argument: &Argument) -> String {
-    let name = naming::identifier(&argument.name);
-    let borrowed = matches!(
-        kind(&argument.ty),
-        "tensor" | "tensors" | "optional_tensors" | "ints" | "floats" | "scalars"
-    );
-    match (borrowed, argument.ty.is_optional()) {
-        (true, true) => format!("{name}.as_deref()"),
-        (true, false) => format!("&{name}"),
-        _ => name,
     }
 }

@@ -2,147 +2,66 @@
 
 //! The operators whose kernels are in `native::random`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
-use flambeau_core::{Generator, Result};
+use flambeau_core::Generator;
 
-/// A kernel of `bernoulli`.
-pub type BernoulliFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> Result<Tensor>;
-
-/// The operator `bernoulli`.
-pub static BERNOULLI: Operator<BernoulliFn> = Operator::new(
-    "bernoulli",
-    "bernoulli(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, bernoulli_kernel as BernoulliFn),
-        Kernel::new(DispatchKey::Meta, bernoulli_kernel as BernoulliFn),
-        observed!(BERNOULLI: BernoulliFn, [self_], self_, p, generator),
-        boxing!(BERNOULLI: BernoulliFn, self_, p, generator),
-    ],
-    bernoulli_boxed,
-);
-
-/// Ones with probability `p`, and zeros.
-///
-/// `bernoulli(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor`
-#[inline]
-pub fn bernoulli(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let (keys, kernel) = BERNOULLI.select(self_.key_set())?;
-    kernel(keys, self_, p, generator)
+operator! {
+    /// Ones with probability `p`, and zeros.
+    BERNOULLI: "bernoulli(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
+        bernoulli(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator);
+        }
+        native::random::bernoulli(self_, p, generator)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator);
+        }
+        native::random::bernoulli(self_, p, generator)
+    },
 }
 
-fn bernoulli_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    if self_.was_resized() {
-        return bernoulli_kernel(_keys, &self_.snapshot(), p, generator);
-    }
-    native::random::bernoulli(self_, p, generator)
+operator! {
+    /// Ones with probability `p`, and zeros.
+    BERNOULLI_: "bernoulli_(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
+        bernoulli_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator);
+        }
+        let result = native::random::bernoulli(self_, p, generator)?;
+        copy_to_self("bernoulli_", &result, self_)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator);
+        }
+        let result = native::random::bernoulli(self_, p, generator)?;
+        copy_to_self("bernoulli_", &result, self_)
+    },
 }
 
-fn bernoulli_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli", given, 3)?;
-    bernoulli(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bernoulli_`.
-pub type BernoulliInPlaceFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> Result<()>;
-
-/// The operator `bernoulli_`.
-pub static BERNOULLI_: Operator<BernoulliInPlaceFn> = Operator::new(
-    "bernoulli_",
-    "bernoulli_(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bernoulli__kernel as BernoulliInPlaceFn),
-        Kernel::new(DispatchKey::Meta, bernoulli__kernel as BernoulliInPlaceFn),
-        observed!(BERNOULLI_: BernoulliInPlaceFn, [self_], self_, p, generator),
-        boxing!(BERNOULLI_: BernoulliInPlaceFn, self_, p, generator),
-    ],
-    bernoulli__boxed,
-);
-
-/// Ones with probability `p`, and zeros.
-///
-/// `bernoulli_(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)`
-#[inline]
-pub fn bernoulli_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    let (keys, kernel) = BERNOULLI_.select(self_.key_set())?;
-    kernel(keys, self_, p, generator)
-}
-
-fn bernoulli__kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if self_.was_resized() {
-        return bernoulli__kernel(_keys, &self_.snapshot(), p, generator);
-    }
-    let result = native::random::bernoulli(self_, p, generator)?;
-    copy_to_self("bernoulli_", &result, self_)
-}
-
-fn bernoulli__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli_", given, 3)?;
-    bernoulli_(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `bernoulli.out`.
-pub type BernoulliOutFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>, &Tensor) -> Result<()>;
-
-/// The operator `bernoulli.out`.
-pub static BERNOULLI_OUT: Operator<BernoulliOutFn> = Operator::new(
-    "bernoulli.out",
-    "bernoulli.out(Tensor self, float p=0.5, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, bernoulli_out_kernel as BernoulliOutFn),
-        Kernel::new(DispatchKey::Meta, bernoulli_out_kernel as BernoulliOutFn),
-        observed!(BERNOULLI_OUT: BernoulliOutFn, [self_, out], self_, p, generator, out),
-        boxing!(BERNOULLI_OUT: BernoulliOutFn, self_, p, generator, out),
-    ],
-    bernoulli_out_boxed,
-);
-
-/// Ones with probability `p`, and zeros.
-///
-/// `bernoulli.out(Tensor self, float p=0.5, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn bernoulli_out(self_: &Tensor, p: f64, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = BERNOULLI_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, p, generator, out)
-}
-
-fn bernoulli_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: f64,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return bernoulli_out_kernel(_keys, &self_.snapshot(), p, generator, out);
-    }
-    let result = native::random::bernoulli(self_, p, generator)?;
-    copy_to_out(&result, out)
-}
-
-fn bernoulli_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli.out", given, 4)?;
-    bernoulli_out(
-        arguments.tensor()?,
-        arguments.float()?,
-        arguments.optional_generator()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+operator! {
+    /// Ones with probability `p`, and zeros.
+    BERNOULLI_OUT: "bernoulli.out(Tensor self, float p=0.5, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        bernoulli_out(self_: &Tensor, p: f64, generator: Option<&Generator>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator, out);
+        }
+        let result = native::random::bernoulli(self_, p, generator)?;
+        copy_to_out(&result, out)
+    },
+    Meta => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, generator, out);
+        }
+        let result = native::random::bernoulli(self_, p, generator)?;
+        copy_to_out(&result, out)
+    },
 }

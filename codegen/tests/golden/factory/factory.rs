@@ -2,115 +2,26 @@
 
 //! The operators whose kernels are in `native::factory`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
-    observed,
-};
+use crate::dispatch::operator;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{Device, Layout, Result, Scalar, ScalarType};
+use flambeau_core::{Device, Layout, Scalar, ScalarType};
 
-/// A kernel of `full`.
-pub type FullFn = fn(
-    DispatchKeySet,
-    &[i64],
-    Scalar,
-    Option<ScalarType>,
-    Option<Layout>,
-    Option<Device>,
-    Option<bool>,
-) -> Result<Tensor>;
-
-/// The operator `full`.
-pub static FULL: Operator<FullFn> = Operator::new(
-    "full",
-    "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_composite as FullFn),
-        observed!(FULL: FullFn, [], size, fill_value, dtype, layout, device, pin_memory),
-        boxing!(FULL: FullFn, size, fill_value, dtype, layout, device, pin_memory),
-    ],
-    full_boxed,
-);
-
-/// A tensor filled with one value.
-///
-/// `full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
-#[inline]
-pub fn full(
-    size: &[i64],
-    fill_value: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let (keys, kernel) = FULL.select(factory_keys(DispatchKeySet::EMPTY, device))?;
-    kernel(keys, size, fill_value, dtype, layout, device, pin_memory)
+operator! {
+    /// A tensor filled with one value.
+    FULL: "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        full(size: &[i64], fill_value: Scalar, dtype: Option<ScalarType>, layout: Option<Layout>,
+        device: Option<Device>, pin_memory: Option<bool>) -> Tensor, by [] on device;
+    CompositeExplicitAutograd => native::factory::full(size, fill_value, dtype, layout, device, pin_memory),
 }
 
-fn full_composite(
-    _keys: DispatchKeySet,
-    size: &[i64],
-    fill_value: Scalar,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    native::factory::full(size, fill_value, dtype, layout, device, pin_memory)
-}
-
-fn full_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full", given, 6)?;
-    full(
-        arguments.ints()?,
-        arguments.scalar()?,
-        arguments.optional_scalar_type()?,
-        arguments.optional_layout()?,
-        arguments.optional_device()?,
-        arguments.optional_bool()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `full.out`.
-pub type FullOutFn = fn(DispatchKeySet, &[i64], Scalar, &Tensor) -> Result<()>;
-
-/// The operator `full.out`.
-pub static FULL_OUT: Operator<FullOutFn> = Operator::new(
-    "full.out",
-    "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_out_composite as FullOutFn),
-        observed!(FULL_OUT: FullOutFn, [out], size, fill_value, out),
-        boxing!(FULL_OUT: FullOutFn, size, fill_value, out),
-    ],
-    full_out_boxed,
-);
-
-/// A tensor filled with one value.
-///
-/// `full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn full_out(size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = FULL_OUT.select(out.key_set())?;
-    kernel(keys, size, fill_value, out)
-}
-
-fn full_out_composite(_keys: DispatchKeySet, size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
-    let result = native::factory::full(
-        size,
-        fill_value,
-        Some(out.dtype()),
-        Some(out.layout()),
-        Some(out.device()),
-        None,
-    )?;
-    copy_to_out(&result, out)
-}
-
-fn full_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full.out", given, 3)?;
-    full_out(arguments.ints()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// A tensor filled with one value.
+    FULL_OUT: "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)", full_out(size: &[i64],
+        fill_value: Scalar, out: &Tensor) -> (), by [out];
+    CompositeExplicitAutograd => {
+        let result = native::factory::full(size, fill_value, Some(out.dtype()), Some(out.layout()),
+            Some(out.device()), None)?;
+        copy_to_out(&result, out)
+    },
 }

@@ -2,259 +2,71 @@
 
 //! The operators whose kernels are in `native::index`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `index.Tensor`.
-pub type IndexTensorFn =
-    fn(DispatchKeySet, &Tensor, &[Option<Tensor>], Option<&Tensor>, [bool; 2], &[i64]) -> Result<Tensor>;
-
-/// The operator `index.Tensor`.
-pub static INDEX_TENSOR: Operator<IndexTensorFn> = Operator::new(
-    "index.Tensor",
-    "index.Tensor(Tensor self, Tensor?[] indices, Tensor? weight=None, bool[2] mask=[True,False], int[2] stride=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_tensor_cpu as IndexTensorFn),
-        Kernel::new(DispatchKey::Meta, index_tensor_meta as IndexTensorFn),
-        observed!(INDEX_TENSOR: IndexTensorFn, [self_, indices, weight], self_, indices, weight, mask, stride),
-        boxing!(INDEX_TENSOR: IndexTensorFn, self_, indices, weight, mask, stride),
-    ],
-    index_tensor_boxed,
-);
-
-/// The elements at `indices`.
-///
-/// `index.Tensor(Tensor self, Tensor?[] indices, Tensor? weight=None, bool[2] mask=[True,False], int[2] stride=1) -> Tensor`
-#[inline]
-pub fn index_tensor(
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    weight: Option<&Tensor>,
-    mask: [bool; 2],
-    stride: &[i64],
-) -> Result<Tensor> {
-    let (keys, kernel) = INDEX_TENSOR.select(self_.key_set() | indices.key_set() | weight.key_set())?;
-    kernel(keys, self_, indices, weight, mask, stride)
+operator! {
+    /// The elements at `indices`.
+    INDEX_TENSOR: "index.Tensor(Tensor self, Tensor?[] indices, Tensor? weight=None, bool[2] mask=[True,False], int[2] stride=1) -> Tensor",
+        index_tensor(self_: &Tensor, indices: &[Option<Tensor>], weight: Option<&Tensor>, mask: [bool; 2],
+        stride: &[i64]) -> Tensor, by [self_, indices, weight];
+    Cpu => {
+        if self_.was_resized() || indices.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), weight.snapshot().as_ref(), mask, stride);
+        }
+        let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
+        let out = spec.allocate("index.Tensor")?;
+        native::index::index(self_, indices, weight, mask, stride, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("index.Tensor", &[self_].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
+        spec.allocate("index.Tensor")
+    },
 }
 
-fn index_tensor_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    weight: Option<&Tensor>,
-    mask: [bool; 2],
-    stride: &[i64],
-) -> Result<Tensor> {
-    if self_.was_resized() || indices.was_resized() || weight.was_resized() {
-        return index_tensor_cpu(
-            _keys,
-            &self_.snapshot(),
-            &indices.snapshot(),
-            weight.snapshot().as_ref(),
-            mask,
-            stride,
-        );
-    }
-    let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
-    let out = spec.allocate("index.Tensor")?;
-    native::index::index(self_, indices, weight, mask, stride, &out)?;
-    Ok(out)
+operator! {
+    /// The elements at `indices`.
+    INDEX_TENSOR_OUT: "index.Tensor_out(Tensor self, Tensor?[] indices, Tensor? weight=None, bool[2] mask=[True,False], int[2] stride=1, *, Tensor(a!) out) -> Tensor(a!)",
+        index_tensor_out(self_: &Tensor, indices: &[Option<Tensor>], weight: Option<&Tensor>, mask: [bool; 2],
+        stride: &[i64], out: &Tensor) -> (), by [self_, indices, weight, out];
+    Cpu => {
+        if self_.was_resized() || indices.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &indices.snapshot(), weight.snapshot().as_ref(), mask, stride, out);
+        }
+        let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
+        let target = spec.for_out("index.Tensor_out", out,
+            &[self_].into_iter().chain(indices.iter().flatten()).chain(weight).collect::<Vec<&Tensor>>())?;
+        native::index::index(self_, indices, weight, mask, stride, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("index.Tensor_out", &[self_, out].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
+        let target = spec.for_out("index.Tensor_out", out,
+            &[self_].into_iter().chain(indices.iter().flatten()).chain(weight).collect::<Vec<&Tensor>>())?;
+        target.finish(out)
+    },
 }
 
-fn index_tensor_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    weight: Option<&Tensor>,
-    mask: [bool; 2],
-    stride: &[i64],
-) -> Result<Tensor> {
-    ensure_same_device("index.Tensor", &[self_].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
-    let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
-    spec.allocate("index.Tensor")
+operator! {
+    /// Tensors joined along a dimension.
+    CAT: "cat(Tensor[] tensors, int dim=0, *, str type=\"a\") -> Tensor", cat(tensors: &[Tensor], dim: i64,
+        type_: &str) -> Tensor, by [tensors];
+    Cpu => {
+        if tensors.was_resized() {
+            return kernel(&tensors.snapshot(), dim, type_);
+        }
+        native::index::cat(tensors, dim, type_)
+    },
 }
 
-fn index_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index.Tensor", given, 5)?;
-    index_tensor(
-        arguments.tensor()?,
-        arguments.tensor_options()?,
-        arguments.optional_tensor()?,
-        arguments.bool_array()?,
-        arguments.ints()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `index.Tensor_out`.
-pub type IndexTensorOutFn =
-    fn(DispatchKeySet, &Tensor, &[Option<Tensor>], Option<&Tensor>, [bool; 2], &[i64], &Tensor) -> Result<()>;
-
-/// The operator `index.Tensor_out`.
-pub static INDEX_TENSOR_OUT: Operator<IndexTensorOutFn> = Operator::new(
-    "index.Tensor_out",
-    "index.Tensor_out(Tensor self, Tensor?[] indices, Tensor? weight=None, bool[2] mask=[True,False], int[2] stride=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, index_tensor_out_cpu as IndexTensorOutFn),
-        Kernel::new(DispatchKey::Meta, index_tensor_out_meta as IndexTensorOutFn),
-        observed!(INDEX_TENSOR_OUT: IndexTensorOutFn, [self_, indices, weight, out], self_, indices, weight, mask, stride, out),
-        boxing!(INDEX_TENSOR_OUT: IndexTensorOutFn, self_, indices, weight, mask, stride, out),
-    ],
-    index_tensor_out_boxed,
-);
-
-/// The elements at `indices`.
-///
-/// `index.Tensor_out(Tensor self, Tensor?[] indices, Tensor? weight=None, bool[2] mask=[True,False], int[2] stride=1, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn index_tensor_out(
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    weight: Option<&Tensor>,
-    mask: [bool; 2],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) =
-        INDEX_TENSOR_OUT.select(self_.key_set() | indices.key_set() | weight.key_set() | out.key_set())?;
-    kernel(keys, self_, indices, weight, mask, stride, out)
-}
-
-fn index_tensor_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    weight: Option<&Tensor>,
-    mask: [bool; 2],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || indices.was_resized() || weight.was_resized() {
-        return index_tensor_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            &indices.snapshot(),
-            weight.snapshot().as_ref(),
-            mask,
-            stride,
-            out,
-        );
-    }
-    let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
-    let target = spec.for_out(
-        "index.Tensor_out",
-        out,
-        &[self_].into_iter().chain(indices.iter().flatten()).chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    native::index::index(self_, indices, weight, mask, stride, target.tensor())?;
-    target.finish(out)
-}
-
-fn index_tensor_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    weight: Option<&Tensor>,
-    mask: [bool; 2],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device(
-        "index.Tensor_out",
-        &[self_, out].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
-    let target = spec.for_out(
-        "index.Tensor_out",
-        out,
-        &[self_].into_iter().chain(indices.iter().flatten()).chain(weight).collect::<Vec<&Tensor>>(),
-    )?;
-    target.finish(out)
-}
-
-fn index_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index.Tensor_out", given, 6)?;
-    index_tensor_out(
-        arguments.tensor()?,
-        arguments.tensor_options()?,
-        arguments.optional_tensor()?,
-        arguments.bool_array()?,
-        arguments.ints()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `cat`.
-pub type CatFn = fn(DispatchKeySet, &[Tensor], i64, &str) -> Result<Tensor>;
-
-/// The operator `cat`.
-pub static CAT: Operator<CatFn> = Operator::new(
-    "cat",
-    "cat(Tensor[] tensors, int dim=0, *, str type=\"a\") -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, cat_cpu as CatFn),
-        observed!(CAT: CatFn, [tensors], tensors, dim, type_),
-        boxing!(CAT: CatFn, tensors, dim, type_),
-    ],
-    cat_boxed,
-);
-
-/// Tensors joined along a dimension.
-///
-/// `cat(Tensor[] tensors, int dim=0, *, str type="a") -> Tensor`
-#[inline]
-pub fn cat(tensors: &[Tensor], dim: i64, type_: &str) -> Result<Tensor> {
-    let (keys, kernel) = CAT.select(tensors.key_set())?;
-    kernel(keys, tensors, dim, type_)
-}
-
-fn cat_cpu(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, type_: &str) -> Result<Tensor> {
-    if tensors.was_resized() {
-        return cat_cpu(_keys, &tensors.snapshot(), dim, type_);
-    }
-    native::index::cat(tensors, dim, type_)
-}
-
-fn cat_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cat", given, 3)?;
-    cat(arguments.tensors()?, arguments.int()?, arguments.str()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `unbind.int`.
-pub type UnbindIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
-
-/// The operator `unbind.int`.
-pub static UNBIND_INT: Operator<UnbindIntFn> = Operator::new(
-    "unbind.int",
-    "unbind.int(Tensor(a) self, int dim=0) -> Tensor(a)[]",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, unbind_int_composite as UnbindIntFn),
-        observed!(UNBIND_INT: UnbindIntFn, [self_], self_, dim),
-        boxing!(UNBIND_INT: UnbindIntFn, self_, dim),
-    ],
-    unbind_int_boxed,
-);
-
-/// The slices along a dimension.
-///
-/// `unbind.int(Tensor(a) self, int dim=0) -> Tensor(a)[]`
-#[inline]
-pub fn unbind_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    let (keys, kernel) = UNBIND_INT.select(self_.key_set())?;
-    kernel(keys, self_, dim)
-}
-
-fn unbind_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    native::index::unbind(self_, dim)
-}
-
-fn unbind_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unbind.int", given, 2)?;
-    unbind_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+operator! {
+    /// The slices along a dimension.
+    UNBIND_INT: "unbind.int(Tensor(a) self, int dim=0) -> Tensor(a)[]", unbind_int(self_: &Tensor,
+        dim: i64) -> Vec<Tensor>, by [self_];
+    CompositeImplicitAutograd => native::index::unbind(self_, dim),
 }

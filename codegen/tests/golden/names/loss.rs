@@ -2,230 +2,75 @@
 
 //! The operators whose kernels are in `native::loss`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_self, ensure_same_device};
 use crate::{Tensor, native};
-use flambeau_core::Result;
 
-/// A kernel of `l1_loss.reduced`.
-pub type L1LossReducedFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, i64) -> Result<Tensor>;
-
-/// The operator `l1_loss.reduced`.
-pub static L1_LOSS_REDUCED: Operator<L1LossReducedFn> = Operator::new(
-    "l1_loss.reduced",
-    "l1_loss.reduced(Tensor self, Tensor target, Tensor kernel, int reduction=Mean) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, l1_loss_reduced_cpu as L1LossReducedFn),
-        Kernel::new(DispatchKey::Meta, l1_loss_reduced_meta as L1LossReducedFn),
-        observed!(L1_LOSS_REDUCED: L1LossReducedFn, [self_, target, kernel], self_, target, kernel, reduction),
-        boxing!(L1_LOSS_REDUCED: L1LossReducedFn, self_, target, kernel, reduction),
-    ],
-    l1_loss_reduced_boxed,
-);
-
-/// The mean of the distances.
-///
-/// `l1_loss.reduced(Tensor self, Tensor target, Tensor kernel, int reduction=Mean) -> Tensor`
-#[inline]
-pub fn l1_loss_reduced(self_: &Tensor, target: &Tensor, kernel: &Tensor, reduction: i64) -> Result<Tensor> {
-    let (keys, kernel_) = L1_LOSS_REDUCED.select(self_.key_set() | target.key_set() | kernel.key_set())?;
-    kernel_(keys, self_, target, kernel, reduction)
+operator! {
+    /// The mean of the distances.
+    L1_LOSS_REDUCED: "l1_loss.reduced(Tensor self, Tensor target, Tensor kernel, int reduction=Mean) -> Tensor",
+        l1_loss_reduced(self_: &Tensor, target: &Tensor, kernel: &Tensor, reduction: i64) -> Tensor, by [self_,
+        target, kernel];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() || kernel.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), &kernel.snapshot(), reduction);
+        }
+        let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
+        let out = spec.allocate("l1_loss.reduced")?;
+        native::loss::l1_loss(self_, target, kernel, reduction, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        ensure_same_device("l1_loss.reduced", &[self_, target, kernel])?;
+        let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
+        spec.allocate("l1_loss.reduced")
+    },
 }
 
-fn l1_loss_reduced_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    kernel: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    if self_.was_resized() || target.was_resized() || kernel.was_resized() {
-        return l1_loss_reduced_cpu(
-            _keys,
-            &self_.snapshot(),
-            &target.snapshot(),
-            &kernel.snapshot(),
-            reduction,
-        );
-    }
-    let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
-    let out = spec.allocate("l1_loss.reduced")?;
-    native::loss::l1_loss(self_, target, kernel, reduction, &out)?;
-    Ok(out)
+operator! {
+    /// The mean of the distances.
+    L1_LOSS_OUT: "l1_loss.out(Tensor self, Tensor target, Tensor kernel, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        l1_loss_out(self_: &Tensor, target: &Tensor, kernel: &Tensor, reduction: i64, out: &Tensor) -> (), by [self_,
+        target, kernel, out];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() || kernel.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), &kernel.snapshot(), reduction, out);
+        }
+        let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
+        let target_ = spec.for_out("l1_loss.out", out, &[self_, target, kernel])?;
+        native::loss::l1_loss(self_, target, kernel, reduction, target_.tensor())?;
+        target_.finish(out)
+    },
+    Meta => {
+        ensure_same_device("l1_loss.out", &[self_, target, kernel, out])?;
+        let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
+        let target_ = spec.for_out("l1_loss.out", out, &[self_, target, kernel])?;
+        target_.finish(out)
+    },
 }
 
-fn l1_loss_reduced_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    kernel: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    ensure_same_device("l1_loss.reduced", &[self_, target, kernel])?;
-    let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
-    spec.allocate("l1_loss.reduced")
+operator! {
+    /// The distances.
+    L1_LOSS: "l1_loss(Tensor self, *, Tensor result) -> Tensor", l1_loss(self_: &Tensor, result: &Tensor) -> Tensor,
+        by [self_, result];
+    Cpu => {
+        if self_.was_resized() || result.was_resized() {
+            return kernel(&self_.snapshot(), &result.snapshot());
+        }
+        native::loss::plain(self_, result)
+    },
 }
 
-fn l1_loss_reduced_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("l1_loss.reduced", given, 4)?;
-    l1_loss_reduced(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.int()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `l1_loss.out`.
-pub type L1LossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, i64, &Tensor) -> Result<()>;
-
-/// The operator `l1_loss.out`.
-pub static L1_LOSS_OUT: Operator<L1LossOutFn> = Operator::new(
-    "l1_loss.out",
-    "l1_loss.out(Tensor self, Tensor target, Tensor kernel, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, l1_loss_out_cpu as L1LossOutFn),
-        Kernel::new(DispatchKey::Meta, l1_loss_out_meta as L1LossOutFn),
-        observed!(L1_LOSS_OUT: L1LossOutFn, [self_, target, kernel, out], self_, target, kernel, reduction, out),
-        boxing!(L1_LOSS_OUT: L1LossOutFn, self_, target, kernel, reduction, out),
-    ],
-    l1_loss_out_boxed,
-);
-
-/// The mean of the distances.
-///
-/// `l1_loss.out(Tensor self, Tensor target, Tensor kernel, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn l1_loss_out(
-    self_: &Tensor,
-    target: &Tensor,
-    kernel: &Tensor,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel_) =
-        L1_LOSS_OUT.select(self_.key_set() | target.key_set() | kernel.key_set() | out.key_set())?;
-    kernel_(keys, self_, target, kernel, reduction, out)
-}
-
-fn l1_loss_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    kernel: &Tensor,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() || target.was_resized() || kernel.was_resized() {
-        return l1_loss_out_cpu(
-            _keys,
-            &self_.snapshot(),
-            &target.snapshot(),
-            &kernel.snapshot(),
-            reduction,
-            out,
-        );
-    }
-    let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
-    let target_ = spec.for_out("l1_loss.out", out, &[self_, target, kernel])?;
-    native::loss::l1_loss(self_, target, kernel, reduction, target_.tensor())?;
-    target_.finish(out)
-}
-
-fn l1_loss_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    kernel: &Tensor,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("l1_loss.out", &[self_, target, kernel, out])?;
-    let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
-    let target_ = spec.for_out("l1_loss.out", out, &[self_, target, kernel])?;
-    target_.finish(out)
-}
-
-fn l1_loss_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("l1_loss.out", given, 5)?;
-    l1_loss_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `l1_loss`.
-pub type L1LossFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-
-/// The operator `l1_loss`.
-pub static L1_LOSS: Operator<L1LossFn> = Operator::new(
-    "l1_loss",
-    "l1_loss(Tensor self, *, Tensor result) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, l1_loss_cpu as L1LossFn),
-        observed!(L1_LOSS: L1LossFn, [self_, result], self_, result),
-        boxing!(L1_LOSS: L1LossFn, self_, result),
-    ],
-    l1_loss_boxed,
-);
-
-/// The distances.
-///
-/// `l1_loss(Tensor self, *, Tensor result) -> Tensor`
-#[inline]
-pub fn l1_loss(self_: &Tensor, result: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = L1_LOSS.select(self_.key_set() | result.key_set())?;
-    kernel(keys, self_, result)
-}
-
-fn l1_loss_cpu(_keys: DispatchKeySet, self_: &Tensor, result: &Tensor) -> Result<Tensor> {
-    if self_.was_resized() || result.was_resized() {
-        return l1_loss_cpu(_keys, &self_.snapshot(), &result.snapshot());
-    }
-    native::loss::plain(self_, result)
-}
-
-fn l1_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("l1_loss", given, 2)?;
-    l1_loss(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `l1_loss_`.
-pub type L1LossInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `l1_loss_`.
-pub static L1_LOSS_: Operator<L1LossInPlaceFn> = Operator::new(
-    "l1_loss_",
-    "l1_loss_(Tensor(a!) self, *, Tensor result) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, l1_loss__cpu as L1LossInPlaceFn),
-        observed!(L1_LOSS_: L1LossInPlaceFn, [self_, result], self_, result),
-        boxing!(L1_LOSS_: L1LossInPlaceFn, self_, result),
-    ],
-    l1_loss__boxed,
-);
-
-/// The distances.
-///
-/// `l1_loss_(Tensor(a!) self, *, Tensor result) -> Tensor(a!)`
-#[inline]
-pub fn l1_loss_(self_: &Tensor, result: &Tensor) -> Result<()> {
-    let (keys, kernel) = L1_LOSS_.select(self_.key_set() | result.key_set())?;
-    kernel(keys, self_, result)
-}
-
-fn l1_loss__cpu(_keys: DispatchKeySet, self_: &Tensor, result: &Tensor) -> Result<()> {
-    if self_.was_resized() || result.was_resized() {
-        return l1_loss__cpu(_keys, &self_.snapshot(), &result.snapshot());
-    }
-    let result_ = native::loss::plain(self_, result)?;
-    copy_to_self("l1_loss_", &result_, self_)
-}
-
-fn l1_loss__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("l1_loss_", given, 2)?;
-    l1_loss_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+operator! {
+    /// The distances.
+    L1_LOSS_: "l1_loss_(Tensor(a!) self, *, Tensor result) -> Tensor(a!)", l1_loss_(self_: &Tensor,
+        result: &Tensor) -> (), by [self_, result];
+    Cpu => {
+        if self_.was_resized() || result.was_resized() {
+            return kernel(&self_.snapshot(), &result.snapshot());
+        }
+        let result_ = native::loss::plain(self_, result)?;
+        copy_to_self("l1_loss_", &result_, self_)
+    },
 }

@@ -2,153 +2,32 @@
 
 //! The names in Python of the operators in `binary`.
 
-use crate::arguments::{Overload, Signature, boolean, device, dtype, int, ints, layout, scalar, tensor};
-use crate::call::{Binding, function, method};
-use crate::return_types::Names;
-use flambeau_core::Scalar;
-use flambeau_ops::ops;
+use crate::binding::bindings;
+use flambeau_core::{DimVec, Scalar};
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        ADD,
-        "add(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)\nadd(Tensor input, Number other, Number alpha=1)\n\nThe sum of `self` and `alpha` times `other`."
-    ),
-    method!(
-        ADD,
-        "add(Tensor other, *, Number alpha=1, Tensor out=None)\nadd(Number other, Number alpha=1)\n\nThe sum of `self` and `alpha` times `other`."
-    ),
-    method!(ADD_, "add_(Tensor other, *, Number alpha=1)\n\nThe sum of `self` and `alpha` times `other`."),
-    function!("", SORT, "sort(Tensor input, int dim=-1, bool descending=False)\n\nThe elements in order."),
-    method!(SORT, "sort(int dim=-1, bool descending=False)\n\nThe elements in order."),
-    function!("", PERMUTE, "permute(Tensor input, int[] dims)\n\nOther dimensions first."),
-    method!(PERMUTE, "permute(int[] dims)\n\nOther dimensions first."),
-    function!(
-        "",
-        ONES,
-        "ones(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\n\nOnes."
-    ),
-    function!(
-        "_nn",
-        CONV1D,
-        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int groups=1)\n\nA convolution."
-    ),
-];
-
-static ADD: Signature = Signature {
-    name: "add",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                tensor("other"),
-                scalar("alpha").by_keyword().or("1"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.tensor(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::add_out(&self_, &other, alpha, &out));
-                }
-                a.returns(|| ops::add_tensor(&self_, &other, alpha))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input").or_number(), scalar("other"), scalar("alpha").or("1")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.scalar(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                a.returns(|| ops::add_scalar(&self_, other, alpha))
-            },
-        },
-    ],
-};
-
-static ADD_: Signature = Signature {
-    name: "add_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), scalar("alpha").by_keyword().or("1")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other, alpha) = (a.tensor(0)?, a.tensor(1)?, a.scalar_or(2, Scalar::Int(1))?);
-            a.writes(0, || ops::add__tensor(&self_, &other, alpha))
-        },
-    }],
-};
-
-static SORT: Signature = Signature {
-    name: "sort",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim").or("-1"), boolean("descending").or("False")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, descending) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
-            static NAMES: Names = Names::new("sort", &["values", "indices"]);
-            a.returns_named(&NAMES, || ops::sort(&self_, dim, descending))
-        },
-    }],
-};
-
-static PERMUTE: Signature = Signature {
-    name: "permute",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("dims", 0)],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dims) = (a.tensor(0)?, a.ints(1)?);
-            a.views(|| ops::permute(&self_, &dims))
-        },
-    }],
-};
-
-static ONES: Signature = Signature {
-    name: "ones",
-    overloads: &[Overload {
-        parameters: &[
-            ints("size", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (size, dtype, layout, device, pin_memory) = (
-                a.ints(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-            );
-            a.makes(5, || ops::ones(&size, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static CONV1D: Signature = Signature {
-    name: "conv1d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("weight"),
-            tensor("bias").or_none().or("None"),
-            ints("stride", 1).or("1"),
-            int("groups").or("1"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, weight, bias, stride, groups) =
-                (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.ints_or(3, &[1])?, a.int_or(4, 1)?);
-            a.returns(|| ops::conv1d(&input, &weight, bias.as_deref(), &stride, groups))
-        },
-    }],
-};
+bindings! {
+    "add": "The sum of `self` and `alpha` times `other`." {
+        both 0 (input: tensor_or_number, other: tensor,
+            alpha: keyword scalar = "1" Scalar::Int(1)) returns add_tensor, out add_out;
+        both 0 (input: tensor_or_number, other: scalar, alpha: scalar = "1" Scalar::Int(1)) returns add_scalar;
+    }
+    "add_": "The sum of `self` and `alpha` times `other`." {
+        method 0 (input: tensor, other: tensor, alpha: keyword scalar = "1" Scalar::Int(1)) writes(0) add__tensor;
+    }
+    "sort": "The elements in order." {
+        both 0 (input: tensor, dim: int = "-1" -1, descending: boolean = "False" false) named("values",
+            "indices") sort;
+    }
+    "permute": "Other dimensions first." {
+        both 0 (input: tensor, dims: ints(0)) views permute;
+    }
+    "ones": "Ones." {
+        function (size: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes ones;
+    }
+    "conv1d" in "_nn": "A convolution." {
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(1) = "1" DimVec::from_slice(&[1]), groups: int = "1" 1) returns conv1d;
+    }
+}

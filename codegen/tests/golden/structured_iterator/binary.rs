@@ -2,151 +2,46 @@
 
 //! The operators whose kernels are in `native::binary`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
-use crate::tensor_iterator::TensorIterator;
+use crate::dispatch::operator;
+use crate::tensor_iterator::iterate;
 use crate::{Tensor, native};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::Scalar;
 
-/// A kernel of `sub.Tensor`.
-pub type SubTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
-
-/// The operator `sub.Tensor`.
-pub static SUB_TENSOR: Operator<SubTensorFn> = Operator::new(
-    "sub.Tensor",
-    "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, sub_tensor_cpu as SubTensorFn),
-        Kernel::new(DispatchKey::Meta, sub_tensor_meta as SubTensorFn),
-        observed!(SUB_TENSOR: SubTensorFn, [self_, other], self_, other, alpha),
-        boxing!(SUB_TENSOR: SubTensorFn, self_, other, alpha),
-    ],
-    sub_tensor_boxed,
-);
-
-/// `self - alpha * other`, element by element.
-///
-/// `sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
-#[inline]
-pub fn sub_tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = SUB_TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, alpha)
+operator! {
+    /// `self - alpha * other`, element by element.
+    SUB_TENSOR: "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub_tensor(self_: &Tensor,
+        other: &Tensor, alpha: Scalar) -> Tensor, by [self_, other];
+    Cpu => {
+        iterate::functional("sub.Tensor", |iter| {
+            native::binary::sub_meta(iter, self_, other, alpha)?;
+            native::binary::sub(iter, self_, other, alpha)
+        })
+    },
+    Meta => iterate::functional("sub.Tensor", |iter| native::binary::sub_meta(iter, self_, other, alpha)),
 }
 
-fn sub_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sub.Tensor");
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    native::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.take_result()
+operator! {
+    /// `self - alpha * other`, element by element.
+    SUB__TENSOR: "sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+        sub__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> (), by [self_, other];
+    Cpu => {
+        iterate::in_place("sub_.Tensor", self_, |iter| {
+            native::binary::sub_meta(iter, self_, other, alpha)?;
+            native::binary::sub(iter, self_, other, alpha)
+        })
+    },
+    Meta => iterate::in_place("sub_.Tensor", self_, |iter| native::binary::sub_meta(iter, self_, other, alpha)),
 }
 
-fn sub_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("sub.Tensor");
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.take_result()
-}
-
-fn sub_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.Tensor", given, 3)?;
-    sub_tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sub_.Tensor`.
-pub type SubInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `sub_.Tensor`.
-pub static SUB__TENSOR: Operator<SubInPlaceTensorFn> = Operator::new(
-    "sub_.Tensor",
-    "sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sub__tensor_cpu as SubInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, sub__tensor_meta as SubInPlaceTensorFn),
-        observed!(SUB__TENSOR: SubInPlaceTensorFn, [self_, other], self_, other, alpha),
-        boxing!(SUB__TENSOR: SubInPlaceTensorFn, self_, other, alpha),
-    ],
-    sub__tensor_boxed,
-);
-
-/// `self - alpha * other`, element by element.
-///
-/// `sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn sub__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = SUB__TENSOR.select(self_.key_set() | other.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn sub__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sub_.Tensor", self_);
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    native::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.finish()
-}
-
-fn sub__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let mut iter = TensorIterator::in_place("sub_.Tensor", self_);
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.finish()
-}
-
-fn sub__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub_.Tensor", given, 3)?;
-    sub__tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `sub.out`.
-pub type SubOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `sub.out`.
-pub static SUB_OUT: Operator<SubOutFn> = Operator::new(
-    "sub.out",
-    "sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, sub_out_cpu as SubOutFn),
-        Kernel::new(DispatchKey::Meta, sub_out_meta as SubOutFn),
-        observed!(SUB_OUT: SubOutFn, [self_, other, out], self_, other, alpha, out),
-        boxing!(SUB_OUT: SubOutFn, self_, other, alpha, out),
-    ],
-    sub_out_boxed,
-);
-
-/// `self - alpha * other`, element by element.
-///
-/// `sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = SUB_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
-    kernel(keys, self_, other, alpha, out)
-}
-
-fn sub_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("sub.out", out);
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    native::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.finish_out()
-}
-
-fn sub_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let mut iter = TensorIterator::out("sub.out", out);
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.finish_out()
-}
-
-fn sub_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.out", given, 4)?;
-    sub_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// `self - alpha * other`, element by element.
+    SUB_OUT: "sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> (), by [self_, other, out];
+    Cpu => {
+        iterate::out("sub.out", out, |iter| {
+            native::binary::sub_meta(iter, self_, other, alpha)?;
+            native::binary::sub(iter, self_, other, alpha)
+        })
+    },
+    Meta => iterate::out("sub.out", out, |iter| native::binary::sub_meta(iter, self_, other, alpha)),
 }

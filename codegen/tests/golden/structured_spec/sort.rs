@@ -2,304 +2,114 @@
 
 //! The operators whose kernels are in `native::sort`.
 
-use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
-};
+use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::ScalarType;
 
-/// A kernel of `topk`.
-pub type TopkFn = fn(DispatchKeySet, &Tensor, i64, i64, bool) -> Result<(Tensor, Tensor)>;
-
-/// The operator `topk`.
-pub static TOPK: Operator<TopkFn> = Operator::new(
-    "topk",
-    "topk(Tensor self, SymInt k, int dim=-1, bool largest=True) -> (Tensor values, Tensor indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, topk_cpu as TopkFn),
-        Kernel::new(DispatchKey::Meta, topk_meta as TopkFn),
-        observed!(TOPK: TopkFn, [self_], self_, k, dim, largest),
-        boxing!(TOPK: TopkFn, self_, k, dim, largest),
-    ],
-    topk_boxed,
-);
-
-/// The `k` largest elements along a dimension.
-///
-/// `topk(Tensor self, SymInt k, int dim=-1, bool largest=True) -> (Tensor values, Tensor indices)`
-#[inline]
-pub fn topk(self_: &Tensor, k: i64, dim: i64, largest: bool) -> Result<(Tensor, Tensor)> {
-    let (keys, kernel) = TOPK.select(self_.key_set())?;
-    kernel(keys, self_, k, dim, largest)
+operator! {
+    /// The `k` largest elements along a dimension.
+    TOPK: "topk(Tensor self, SymInt k, int dim=-1, bool largest=True) -> (Tensor values, Tensor indices)",
+        topk(self_: &Tensor, k: i64, dim: i64, largest: bool) -> (Tensor, Tensor), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), k, dim, largest);
+        }
+        let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
+        let out0 = spec0.allocate("topk")?;
+        let out1 = spec1.allocate("topk")?;
+        native::sort::topk(self_, k, dim, largest, &out0, &out1)?;
+        Ok((out0, out1))
+    },
+    Meta => {
+        let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
+        Ok((spec0.allocate("topk")?, spec1.allocate("topk")?))
+    },
 }
 
-fn topk_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-) -> Result<(Tensor, Tensor)> {
-    if self_.was_resized() {
-        return topk_cpu(_keys, &self_.snapshot(), k, dim, largest);
-    }
-    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
-    let out0 = spec0.allocate("topk")?;
-    let out1 = spec1.allocate("topk")?;
-    native::sort::topk(self_, k, dim, largest, &out0, &out1)?;
-    Ok((out0, out1))
+operator! {
+    /// The `k` largest elements along a dimension.
+    TOPK_VALUES_OUT: "topk.values_out(Tensor self, SymInt k, int dim=-1, bool largest=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        topk_values_out(self_: &Tensor, k: i64, dim: i64, largest: bool, values: &Tensor, indices: &Tensor) -> (),
+        by [self_, values, indices];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), k, dim, largest, values, indices);
+        }
+        let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
+        let target0 = spec0.for_out("topk.values_out", values, &[self_])?;
+        let target1 = spec1.for_out("topk.values_out", indices, &[self_])?;
+        native::sort::topk(self_, k, dim, largest, target0.tensor(), target1.tensor())?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
+    Meta => {
+        ensure_same_device("topk.values_out", &[self_, values, indices])?;
+        let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
+        let target0 = spec0.for_out("topk.values_out", values, &[self_])?;
+        let target1 = spec1.for_out("topk.values_out", indices, &[self_])?;
+        target0.finish(values)?;
+        target1.finish(indices)
+    },
 }
 
-fn topk_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
-    Ok((spec0.allocate("topk")?, spec1.allocate("topk")?))
+operator! {
+    /// The running sum along a dimension.
+    CUMSUM: "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumsum(self_: &Tensor, dim: i64,
+        dtype: Option<ScalarType>) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, dtype);
+        }
+        let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
+        let out = spec.allocate("cumsum")?;
+        native::sort::cumsum(self_, dim, dtype, &out)?;
+        Ok(out)
+    },
+    Meta => {
+        let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
+        spec.allocate("cumsum")
+    },
 }
 
-fn topk_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("topk", given, 4)?;
-    topk(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.bool()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The running sum along a dimension.
+    CUMSUM_: "cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)", cumsum_(self_: &Tensor,
+        dim: i64, dtype: Option<ScalarType>) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, dtype);
+        }
+        let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
+        let target = spec.for_in_place("cumsum_", self_, &[self_])?;
+        native::sort::cumsum(self_, dim, dtype, target.tensor())?;
+        target.finish(self_)
+    },
+    Meta => {
+        let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
+        let target = spec.for_in_place("cumsum_", self_, &[self_])?;
+        target.finish(self_)
+    },
 }
 
-/// A kernel of `topk.values_out`.
-pub type TopkValuesOutFn = fn(DispatchKeySet, &Tensor, i64, i64, bool, &Tensor, &Tensor) -> Result<()>;
-
-/// The operator `topk.values_out`.
-pub static TOPK_VALUES_OUT: Operator<TopkValuesOutFn> = Operator::new(
-    "topk.values_out",
-    "topk.values_out(Tensor self, SymInt k, int dim=-1, bool largest=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-    &[
-        Kernel::new(DispatchKey::Cpu, topk_values_out_cpu as TopkValuesOutFn),
-        Kernel::new(DispatchKey::Meta, topk_values_out_meta as TopkValuesOutFn),
-        observed!(TOPK_VALUES_OUT: TopkValuesOutFn, [self_, values, indices], self_, k, dim, largest, values, indices),
-        boxing!(TOPK_VALUES_OUT: TopkValuesOutFn, self_, k, dim, largest, values, indices),
-    ],
-    topk_values_out_boxed,
-);
-
-/// The `k` largest elements along a dimension.
-///
-/// `topk.values_out(Tensor self, SymInt k, int dim=-1, bool largest=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
-#[inline]
-pub fn topk_values_out(
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = TOPK_VALUES_OUT.select(self_.key_set() | values.key_set() | indices.key_set())?;
-    kernel(keys, self_, k, dim, largest, values, indices)
-}
-
-fn topk_values_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return topk_values_out_cpu(_keys, &self_.snapshot(), k, dim, largest, values, indices);
-    }
-    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
-    let target0 = spec0.for_out("topk.values_out", values, &[self_])?;
-    let target1 = spec1.for_out("topk.values_out", indices, &[self_])?;
-    native::sort::topk(self_, k, dim, largest, target0.tensor(), target1.tensor())?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn topk_values_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    ensure_same_device("topk.values_out", &[self_, values, indices])?;
-    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
-    let target0 = spec0.for_out("topk.values_out", values, &[self_])?;
-    let target1 = spec1.for_out("topk.values_out", indices, &[self_])?;
-    target0.finish(values)?;
-    target1.finish(indices)
-}
-
-fn topk_values_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("topk.values_out", given, 6)?;
-    topk_values_out(
-        arguments.tensor()?,
-        arguments.int()?,
-        arguments.int()?,
-        arguments.bool()?,
-        arguments.tensor()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
-/// A kernel of `cumsum`.
-pub type CumsumFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) -> Result<Tensor>;
-
-/// The operator `cumsum`.
-pub static CUMSUM: Operator<CumsumFn> = Operator::new(
-    "cumsum",
-    "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::Cpu, cumsum_cpu as CumsumFn),
-        Kernel::new(DispatchKey::Meta, cumsum_meta as CumsumFn),
-        observed!(CUMSUM: CumsumFn, [self_], self_, dim, dtype),
-        boxing!(CUMSUM: CumsumFn, self_, dim, dtype),
-    ],
-    cumsum_boxed,
-);
-
-/// The running sum along a dimension.
-///
-/// `cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
-#[inline]
-pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let (keys, kernel) = CUMSUM.select(self_.key_set())?;
-    kernel(keys, self_, dim, dtype)
-}
-
-fn cumsum_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    if self_.was_resized() {
-        return cumsum_cpu(_keys, &self_.snapshot(), dim, dtype);
-    }
-    let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
-    let out = spec.allocate("cumsum")?;
-    native::sort::cumsum(self_, dim, dtype, &out)?;
-    Ok(out)
-}
-
-fn cumsum_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
-    spec.allocate("cumsum")
-}
-
-fn cumsum_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumsum", given, 3)?;
-    cumsum(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `cumsum_`.
-pub type CumsumInPlaceFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) -> Result<()>;
-
-/// The operator `cumsum_`.
-pub static CUMSUM_: Operator<CumsumInPlaceFn> = Operator::new(
-    "cumsum_",
-    "cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cumsum__cpu as CumsumInPlaceFn),
-        Kernel::new(DispatchKey::Meta, cumsum__meta as CumsumInPlaceFn),
-        observed!(CUMSUM_: CumsumInPlaceFn, [self_], self_, dim, dtype),
-        boxing!(CUMSUM_: CumsumInPlaceFn, self_, dim, dtype),
-    ],
-    cumsum__boxed,
-);
-
-/// The running sum along a dimension.
-///
-/// `cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
-#[inline]
-pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    let (keys, kernel) = CUMSUM_.select(self_.key_set())?;
-    kernel(keys, self_, dim, dtype)
-}
-
-fn cumsum__cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    if self_.was_resized() {
-        return cumsum__cpu(_keys, &self_.snapshot(), dim, dtype);
-    }
-    let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
-    let target = spec.for_in_place("cumsum_", self_, &[self_])?;
-    native::sort::cumsum(self_, dim, dtype, target.tensor())?;
-    target.finish(self_)
-}
-
-fn cumsum__meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
-    let target = spec.for_in_place("cumsum_", self_, &[self_])?;
-    target.finish(self_)
-}
-
-fn cumsum__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumsum_", given, 3)?;
-    cumsum_(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `cumsum.out`.
-pub type CumsumOutFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>, &Tensor) -> Result<()>;
-
-/// The operator `cumsum.out`.
-pub static CUMSUM_OUT: Operator<CumsumOutFn> = Operator::new(
-    "cumsum.out",
-    "cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::Cpu, cumsum_out_cpu as CumsumOutFn),
-        Kernel::new(DispatchKey::Meta, cumsum_out_meta as CumsumOutFn),
-        observed!(CUMSUM_OUT: CumsumOutFn, [self_, out], self_, dim, dtype, out),
-        boxing!(CUMSUM_OUT: CumsumOutFn, self_, dim, dtype, out),
-    ],
-    cumsum_out_boxed,
-);
-
-/// The running sum along a dimension.
-///
-/// `cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = CUMSUM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, dim, dtype, out)
-}
-
-fn cumsum_out_cpu(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    if self_.was_resized() {
-        return cumsum_out_cpu(_keys, &self_.snapshot(), dim, dtype, out);
-    }
-    let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
-    let target = spec.for_out("cumsum.out", out, &[self_])?;
-    native::sort::cumsum(self_, dim, dtype, target.tensor())?;
-    target.finish(out)
-}
-
-fn cumsum_out_meta(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    ensure_same_device("cumsum.out", &[self_, out])?;
-    let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
-    let target = spec.for_out("cumsum.out", out, &[self_])?;
-    target.finish(out)
-}
-
-fn cumsum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumsum.out", given, 4)?;
-    cumsum_out(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?, arguments.tensor()?)
-        .map(IntoValues::into_values)
+operator! {
+    /// The running sum along a dimension.
+    CUMSUM_OUT: "cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        cumsum_out(self_: &Tensor, dim: i64, dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, dtype, out);
+        }
+        let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
+        let target = spec.for_out("cumsum.out", out, &[self_])?;
+        native::sort::cumsum(self_, dim, dtype, target.tensor())?;
+        target.finish(out)
+    },
+    Meta => {
+        ensure_same_device("cumsum.out", &[self_, out])?;
+        let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
+        let target = spec.for_out("cumsum.out", out, &[self_])?;
+        target.finish(out)
+    },
 }

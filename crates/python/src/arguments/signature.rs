@@ -76,14 +76,9 @@ impl Parameter {
         Parameter { default: Some(default), ..self }
     }
 
-    /// May be a number instead of a tensor.
-    pub(crate) const fn or_number(self) -> Self {
-        Parameter { kind: Kind::TensorOrNumber, ..self }
-    }
-
-    /// Whether `None` stands for the absence of a value.
+    /// Whether `None` stands for the absence of a value: also of a list that is empty by default, as in PyTorch.
     pub(crate) fn takes_none(&self) -> bool {
-        self.nullable || self.default == Some("None")
+        self.nullable || matches!(self.default, Some("None" | "[]"))
     }
 
     /// The names NumPy has for it, which PyTorch takes too.
@@ -110,6 +105,7 @@ macro_rules! parameters {
 
 parameters! {
     tensor = Tensor;
+    tensor_or_number = TensorOrNumber;
     tensors = Tensors;
     optional_tensors = OptionalTensors;
     scalar = Scalar;
@@ -129,4 +125,17 @@ parameters! {
 /// A list of integers; a single one is expanded to `size` of them.
 pub(crate) const fn ints(name: &'static str, size: u8) -> Parameter {
     Parameter::new(name, Kind::Ints(size))
+}
+
+/// The last parameters of many operators.
+pub(crate) const REQUIRES_GRAD: Parameter = boolean("requires_grad").by_keyword().or("False");
+
+/// The tensor for the result.
+pub(crate) const fn out() -> Parameter {
+    tensor("out").by_keyword().or("None")
+}
+
+/// The tensors for several results.
+pub(crate) const fn outs() -> Parameter {
+    tensors("out").by_keyword().or("None")
 }

@@ -3,6 +3,7 @@
 use super::accepts::{is_index, of_python_type, scalar_of};
 use super::bind::Arguments;
 use super::signature::Kind;
+use crate::binding::Passed;
 use crate::errors::raise;
 use crate::tensor::tensor_in;
 use crate::types::{PyDevice, PyDtype, PyGenerator, PyLayout, PyMemoryFormat, dtype_named};
@@ -32,6 +33,18 @@ impl Deref for TensorRef<'_> {
     }
 }
 
+impl Passed for TensorRef<'_> {
+    type As<'s>
+        = &'s Tensor
+    where
+        Self: 's;
+
+    #[inline(always)]
+    fn passed(&self) -> &Tensor {
+        self
+    }
+}
+
 /// The number of elements from which an operator releases the interpreter's lock: releasing and taking it costs about a tenth of the
 /// sum of two tensors of this size.
 pub(crate) const LARGE: i64 = 4096;
@@ -53,28 +66,19 @@ impl<'a, 'py> Arguments<'a, 'py> {
         PyTypeError::new_err(format!("argument '{}' must not be None", self.parameters[index].name))
     }
 
-    /// Like `self.value(index).map(read)`, and `None` where the value is absent.
+    /// `read` of an index whose value was given, `None` where it is absent.
     #[inline]
-    fn optional<T>(
+    pub(crate) fn given<T>(
         &self,
         index: usize,
-        read: impl FnOnce(Value<'a, 'py>) -> PyResult<T>,
+        read: impl FnOnce(&Self, usize) -> PyResult<T>,
     ) -> PyResult<Option<T>> {
-        self.values[index].map(read).transpose()
+        if self.values[index].is_some() { read(self, index).map(Some) } else { Ok(None) }
     }
 
     #[inline]
     pub(crate) fn tensor(&self, index: usize) -> PyResult<TensorRef<'a>> {
-        self.read_tensor(self.value(index)?)
-    }
-
-    #[inline]
-    pub(crate) fn optional_tensor(&self, index: usize) -> PyResult<Option<TensorRef<'a>>> {
-        self.optional(index, |value| self.read_tensor(value))
-    }
-
-    #[inline]
-    fn read_tensor(&self, value: Value<'a, 'py>) -> PyResult<TensorRef<'a>> {
+        let value = self.value(index)?;
         match tensor_in(value) {
             Some(tensor) => {
                 if tensor.numel() >= LARGE {
@@ -84,6 +88,11 @@ impl<'a, 'py> Arguments<'a, 'py> {
             }
             None => Tensor::wrapped_number(scalar_of(value)?).map(TensorRef::Made).map_err(raise),
         }
+    }
+
+    #[inline]
+    pub(crate) fn tensor_or_number(&self, index: usize) -> PyResult<TensorRef<'a>> {
+        self.tensor(index)
     }
 
     pub(crate) fn tensors(&self, index: usize) -> PyResult<Vec<Tensor>> {
@@ -111,19 +120,19 @@ impl<'a, 'py> Arguments<'a, 'py> {
         Ok(Some(tensors))
     }
 
-    /// The same for a list of any length.
-    pub(crate) fn optional_tensors_out(&self, index: usize) -> PyResult<Option<Vec<Tensor>>> {
-        if self.values[index].is_none() { Ok(None) } else { self.tensors(index).map(Some) }
-    }
-
-    /// Refuses an `out` whose type or device is not the one that a factory's arguments request; its `dtype`, `layout` and
-    /// `device` start at `index`.
-    pub(crate) fn agree(&self, index: usize, out: &Tensor) -> PyResult<()> {
+    /// Refuses an `out` whose type or device is not the one that a factory's arguments `dtype` and `device` request.
+    pub(crate) fn agree(&self, out: &Tensor) -> PyResult<()> {
         let refuse = |what, requested: String, got: String| {
             let message = format!("{what} {requested} does not match {what} of out parameter ({got})");
             Err(pyo3::exceptions::PyRuntimeError::new_err(message))
         };
-        match (self.optional_dtype(index)?, self.optional_device(index + 2)?) {
+        let value = |name| {
+            let index = self.parameters.iter().position(|parameter| parameter.name == name);
+            index.and_then(|index| self.values[index])
+        };
+        let dtype = value("dtype").map(dtype_of).transpose()?;
+        let device = value("device").map(device_of).transpose()?;
+        match (dtype, device) {
             (Some(dtype), _) if dtype != out.dtype() => {
                 refuse("dtype", dtype.to_string(), out.dtype().to_string())
             }
@@ -141,16 +150,6 @@ impl<'a, 'py> Arguments<'a, 'py> {
     #[inline]
     pub(crate) fn scalar(&self, index: usize) -> PyResult<Scalar> {
         scalar_of(self.value(index)?)
-    }
-
-    #[inline]
-    pub(crate) fn scalar_or(&self, index: usize, default: Scalar) -> PyResult<Scalar> {
-        self.optional_scalar(index).map(|value| value.unwrap_or(default))
-    }
-
-    #[inline]
-    pub(crate) fn optional_scalar(&self, index: usize) -> PyResult<Option<Scalar>> {
-        self.optional(index, scalar_of)
     }
 
     pub(crate) fn scalars(&self, index: usize) -> PyResult<Vec<Scalar>> {
@@ -182,60 +181,36 @@ impl<'a, 'py> Arguments<'a, 'py> {
         }
     }
 
-    #[inline]
-    pub(crate) fn ints_or(&self, index: usize, default: &[i64]) -> PyResult<DimVec> {
-        if self.values[index].is_none() { Ok(DimVec::from_slice(default)) } else { self.ints(index) }
+    pub(crate) fn floats(&self, index: usize) -> PyResult<Vec<f64>> {
+        items(self.value(index)?, |item| scalar_of(item).map(|number| number.to_f64()))
     }
 
-    #[inline]
-    pub(crate) fn optional_ints(&self, index: usize) -> PyResult<Option<DimVec>> {
-        if self.values[index].is_none() { Ok(None) } else { self.ints(index).map(Some) }
-    }
-
-    pub(crate) fn optional_floats(&self, index: usize) -> PyResult<Option<Vec<f64>>> {
-        let number = |item: &Bound<'_, PyAny>| scalar_of(item).map(|number| number.to_f64());
-        self.optional(index, |value| items(value, number))
-    }
-
-    pub(crate) fn optional_generator(&self, index: usize) -> PyResult<Option<&'a Generator>> {
-        self.optional(index, |value| Ok(&value.cast::<PyGenerator>()?.get().0))
+    pub(crate) fn generator(&self, index: usize) -> PyResult<&'a Generator> {
+        Ok(&self.value(index)?.cast::<PyGenerator>()?.get().0)
     }
 }
 
 macro_rules! plain {
-    ($($ty:ty, $read:expr => $required:ident, $or:ident, $optional:ident;)*) => {
+    ($($name:ident: $ty:ty = $read:expr;)*) => {
         impl<'a, 'py> Arguments<'a, 'py> {$(
             #[inline]
-            #[allow(dead_code, reason = "the operators that exist decide which accessors are used")]
-            pub(crate) fn $required(&self, index: usize) -> PyResult<$ty> {
+            pub(crate) fn $name(&self, index: usize) -> PyResult<$ty> {
                 let read: fn(Value<'a, 'py>) -> PyResult<$ty> = $read;
                 read(self.value(index)?)
-            }
-
-            #[inline]
-            #[allow(dead_code, reason = "as above")]
-            pub(crate) fn $or(&self, index: usize, default: $ty) -> PyResult<$ty> {
-                self.optional(index, $read).map(|value| value.unwrap_or(default))
-            }
-
-            #[inline]
-            #[allow(dead_code, reason = "as above")]
-            pub(crate) fn $optional(&self, index: usize) -> PyResult<Option<$ty>> {
-                self.optional(index, $read)
             }
         )*}
     };
 }
 
 plain! {
-    i64, |value| value.extract() => int, int_or, optional_int;
-    f64, |value| value.extract() => float, float_or, optional_float;
-    bool, |value| value.is_truthy() => boolean, boolean_or, optional_boolean;
-    &'a str, |value| value.cast::<PyString>()?.to_str() => string, string_or, optional_string;
-    ScalarType, |value| dtype_of(value) => dtype, dtype_or, optional_dtype;
-    Device, |value| device_of(value) => device, device_or, optional_device;
-    Layout, |value| Ok(value.cast::<PyLayout>()?.get().0) => layout, layout_or, optional_layout;
-    MemoryFormat, |value| Ok(value.cast::<PyMemoryFormat>()?.get().0) => memory_format, memory_format_or, optional_memory_format;
+    int: i64 = |value| value.extract();
+    float: f64 = |value| value.extract();
+    boolean: bool = |value| value.is_truthy();
+    string: &'a str = |value| value.cast::<PyString>()?.to_str();
+    dtype: ScalarType = |value| dtype_of(value);
+    device: Device = |value| device_of(value);
+    layout: Layout = |value| Ok(value.cast::<PyLayout>()?.get().0);
+    memory_format: MemoryFormat = |value| Ok(value.cast::<PyMemoryFormat>()?.get().0);
 }
 
 /// The items of a list or tuple, each read.

@@ -2,413 +2,71 @@
 
 //! The names in Python of the operators in `activation`.
 
-use crate::arguments::{Overload, Signature, scalar, string, tensor};
-use crate::call::{Binding, function, method};
-use crate::return_types::Names;
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        RELU,
-        "relu(Tensor input, *, Tensor out=None)\n\n`max(self, 0)`, element by element; NaN is propagated."
-    ),
-    method!(RELU, "relu(*, Tensor out=None)\n\n`max(self, 0)`, element by element; NaN is propagated."),
-    function!("", RELU_, "relu_(Tensor input)\n\n`max(self, 0)`, element by element; NaN is propagated."),
-    method!(RELU_, "relu_()\n\n`max(self, 0)`, element by element; NaN is propagated."),
-    function!(
-        "",
-        THRESHOLD,
-        "threshold(Tensor input, Number threshold, Number value, *, Tensor out=None)\n\n`self` where it is above `threshold`, `value` elsewhere; NaN is propagated."
-    ),
-    function!(
-        "",
-        THRESHOLD_,
-        "threshold_(Tensor input, Number threshold, Number value)\n\n`self` where it is above `threshold`, `value` elsewhere; NaN is propagated."
-    ),
-    function!(
-        "_nn",
-        GELU,
-        "gelu(Tensor input, *, str approximate='none', Tensor out=None)\n\n`self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`."
-    ),
-    function!(
-        "_nn",
-        GELU_,
-        "gelu_(Tensor input, *, str approximate='none')\n\n`self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`."
-    ),
-    function!("_nn", SILU, "silu(Tensor input, *, Tensor out=None)\n\n`self * sigmoid(self)`."),
-    function!("_nn", SILU_, "silu_(Tensor input)\n\n`self * sigmoid(self)`."),
-    function!("_nn", MISH, "mish(Tensor input, *, Tensor out=None)\n\n`self * tanh(log(1 + exp(self)))`."),
-    function!("_nn", MISH_, "mish_(Tensor input)\n\n`self * tanh(log(1 + exp(self)))`."),
-    function!(
-        "_nn",
-        SOFTPLUS,
-        "softplus(Tensor input, Number beta=1, Number threshold=20, *, Tensor out=None)\n\n`log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold."
-    ),
-    function!(
-        "_nn",
-        LEAKY_RELU,
-        "leaky_relu(Tensor input, Number negative_slope=0.01, *, Tensor out=None)\n\n`self` above 0, `negative_slope * self` elsewhere."
-    ),
-    function!(
-        "_nn",
-        LEAKY_RELU_,
-        "leaky_relu_(Tensor input, Number negative_slope=0.01)\n\n`self` above 0, `negative_slope * self` elsewhere."
-    ),
-    function!(
-        "_nn",
-        ELU,
-        "elu(Tensor input, Number alpha=1, Number scale=1, Number input_scale=1, *, Tensor out=None)\n\n`scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere."
-    ),
-    function!(
-        "_nn",
-        ELU_,
-        "elu_(Tensor input, Number alpha=1, Number scale=1, Number input_scale=1)\n\n`scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere."
-    ),
-    function!(
-        "_nn",
-        HARDTANH,
-        "hardtanh(Tensor input, Number min_val=-1, Number max_val=1, *, Tensor out=None)\n\n`min(max(self, min_val), max_val)`, in the type of `self`."
-    ),
-    function!(
-        "_nn",
-        HARDTANH_,
-        "hardtanh_(Tensor input, Number min_val=-1, Number max_val=1)\n\n`self = min(max(self, min_val), max_val)`."
-    ),
-    function!(
-        "_nn",
-        LOG_SIGMOID,
-        "log_sigmoid(Tensor input, *, Tensor out=None)\n\n`log(1 / (1 + exp(-self)))`."
-    ),
-    function!(
-        "_nn",
-        LOG_SIGMOID_FORWARD,
-        "log_sigmoid_forward(Tensor input)\n\n`log_sigmoid`, and an empty buffer that its gradient ignores."
-    ),
-];
-
-static RELU: Signature = Signature {
-    name: "relu",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::relu_out(&self_, &out));
-            }
-            a.returns(|| ops::relu(&self_))
-        },
-    }],
-};
-
-static RELU_: Signature = Signature {
-    name: "relu_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::relu_(&self_))
-        },
-    }],
-};
-
-static THRESHOLD: Signature = Signature {
-    name: "threshold",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("threshold"),
-            scalar("value"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, threshold, value) = (a.tensor(0)?, a.scalar(1)?, a.scalar(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::threshold_out(&self_, threshold, value, &out));
-            }
-            a.returns(|| ops::threshold(&self_, threshold, value))
-        },
-    }],
-};
-
-static THRESHOLD_: Signature = Signature {
-    name: "threshold_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), scalar("threshold"), scalar("value")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, threshold, value) = (a.tensor(0)?, a.scalar(1)?, a.scalar(2)?);
-            a.writes(0, || ops::threshold_(&self_, threshold, value))
-        },
-    }],
-};
-
-static GELU: Signature = Signature {
-    name: "gelu",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            string("approximate").by_keyword().or("'none'"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, approximate) = (a.tensor(0)?, a.string_or(1, "none")?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::gelu_out(&self_, approximate, &out));
-            }
-            a.returns(|| ops::gelu(&self_, approximate))
-        },
-    }],
-};
-
-static GELU_: Signature = Signature {
-    name: "gelu_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), string("approximate").by_keyword().or("'none'")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, approximate) = (a.tensor(0)?, a.string_or(1, "none")?);
-            a.writes(0, || ops::gelu_(&self_, approximate))
-        },
-    }],
-};
-
-static SILU: Signature = Signature {
-    name: "silu",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::silu_out(&self_, &out));
-            }
-            a.returns(|| ops::silu(&self_))
-        },
-    }],
-};
-
-static SILU_: Signature = Signature {
-    name: "silu_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::silu_(&self_))
-        },
-    }],
-};
-
-static MISH: Signature = Signature {
-    name: "mish",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::mish_out(&self_, &out));
-            }
-            a.returns(|| ops::mish(&self_))
-        },
-    }],
-};
-
-static MISH_: Signature = Signature {
-    name: "mish_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::mish_(&self_))
-        },
-    }],
-};
-
-static SOFTPLUS: Signature = Signature {
-    name: "softplus",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("beta").or("1"),
-            scalar("threshold").or("20"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, beta, threshold) =
-                (a.tensor(0)?, a.scalar_or(1, Scalar::Int(1))?, a.scalar_or(2, Scalar::Int(20))?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::softplus_out(&self_, beta, threshold, &out));
-            }
-            a.returns(|| ops::softplus(&self_, beta, threshold))
-        },
-    }],
-};
-
-static LEAKY_RELU: Signature = Signature {
-    name: "leaky_relu",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("negative_slope").or("0.01"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, negative_slope) = (a.tensor(0)?, a.scalar_or(1, Scalar::Float(0.01))?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::leaky_relu_out(&self_, negative_slope, &out));
-            }
-            a.returns(|| ops::leaky_relu(&self_, negative_slope))
-        },
-    }],
-};
-
-static LEAKY_RELU_: Signature = Signature {
-    name: "leaky_relu_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), scalar("negative_slope").or("0.01")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, negative_slope) = (a.tensor(0)?, a.scalar_or(1, Scalar::Float(0.01))?);
-            a.writes(0, || ops::leaky_relu_(&self_, negative_slope))
-        },
-    }],
-};
-
-static ELU: Signature = Signature {
-    name: "elu",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("alpha").or("1"),
-            scalar("scale").or("1"),
-            scalar("input_scale").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, alpha, scale, input_scale) = (
-                a.tensor(0)?,
-                a.scalar_or(1, Scalar::Int(1))?,
-                a.scalar_or(2, Scalar::Int(1))?,
-                a.scalar_or(3, Scalar::Int(1))?,
-            );
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::elu_out(&self_, alpha, scale, input_scale, &out));
-            }
-            a.returns(|| ops::elu(&self_, alpha, scale, input_scale))
-        },
-    }],
-};
-
-static ELU_: Signature = Signature {
-    name: "elu_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("alpha").or("1"),
-            scalar("scale").or("1"),
-            scalar("input_scale").or("1"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, alpha, scale, input_scale) = (
-                a.tensor(0)?,
-                a.scalar_or(1, Scalar::Int(1))?,
-                a.scalar_or(2, Scalar::Int(1))?,
-                a.scalar_or(3, Scalar::Int(1))?,
-            );
-            a.writes(0, || ops::elu_(&self_, alpha, scale, input_scale))
-        },
-    }],
-};
-
-static HARDTANH: Signature = Signature {
-    name: "hardtanh",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("min_val").or("-1"),
-            scalar("max_val").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, min_val, max_val) =
-                (a.tensor(0)?, a.scalar_or(1, Scalar::Int(-1))?, a.scalar_or(2, Scalar::Int(1))?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::hardtanh_out(&self_, min_val, max_val, &out));
-            }
-            a.returns(|| ops::hardtanh(&self_, min_val, max_val))
-        },
-    }],
-};
-
-static HARDTANH_: Signature = Signature {
-    name: "hardtanh_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), scalar("min_val").or("-1"), scalar("max_val").or("1")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, min_val, max_val) =
-                (a.tensor(0)?, a.scalar_or(1, Scalar::Int(-1))?, a.scalar_or(2, Scalar::Int(1))?);
-            a.writes(0, || ops::hardtanh_(&self_, min_val, max_val))
-        },
-    }],
-};
-
-static LOG_SIGMOID: Signature = Signature {
-    name: "log_sigmoid",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::log_sigmoid_out(&self_, &out));
-            }
-            a.returns(|| ops::log_sigmoid(&self_))
-        },
-    }],
-};
-
-static LOG_SIGMOID_FORWARD: Signature = Signature {
-    name: "log_sigmoid_forward",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            static NAMES: Names = Names::new("log_sigmoid_forward", &["output", "buffer"]);
-            a.returns_named(&NAMES, || ops::log_sigmoid_forward(&self_))
-        },
-    }],
-};
+bindings! {
+    "relu": "`max(self, 0)`, element by element; NaN is propagated." {
+        both 0 (input: tensor) returns relu, out relu_out;
+    }
+    "relu_": "`max(self, 0)`, element by element; NaN is propagated." {
+        both 0 (input: tensor) writes(0) relu_;
+    }
+    "threshold": "`self` where it is above `threshold`, `value` elsewhere; NaN is propagated." {
+        function (input: tensor, threshold: scalar, value: scalar) returns threshold, out threshold_out;
+    }
+    "threshold_": "`self` where it is above `threshold`, `value` elsewhere; NaN is propagated." {
+        function (input: tensor, threshold: scalar, value: scalar) writes(0) threshold_;
+    }
+    "gelu" in "_nn": "`self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`." {
+        function (input: tensor, approximate: keyword string = "'none'" "none") returns gelu, out gelu_out;
+    }
+    "gelu_" in "_nn": "`self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`." {
+        function (input: tensor, approximate: keyword string = "'none'" "none") writes(0) gelu_;
+    }
+    "silu" in "_nn": "`self * sigmoid(self)`." {
+        function (input: tensor) returns silu, out silu_out;
+    }
+    "silu_" in "_nn": "`self * sigmoid(self)`." {
+        function (input: tensor) writes(0) silu_;
+    }
+    "mish" in "_nn": "`self * tanh(log(1 + exp(self)))`." {
+        function (input: tensor) returns mish, out mish_out;
+    }
+    "mish_" in "_nn": "`self * tanh(log(1 + exp(self)))`." {
+        function (input: tensor) writes(0) mish_;
+    }
+    "softplus" in "_nn": "`log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold." {
+        function (input: tensor, beta: scalar = "1" Scalar::Int(1),
+            threshold: scalar = "20" Scalar::Int(20)) returns softplus, out softplus_out;
+    }
+    "leaky_relu" in "_nn": "`self` above 0, `negative_slope * self` elsewhere." {
+        function (input: tensor, negative_slope: scalar = "0.01" Scalar::Float(0.01)) returns leaky_relu,
+            out leaky_relu_out;
+    }
+    "leaky_relu_" in "_nn": "`self` above 0, `negative_slope * self` elsewhere." {
+        function (input: tensor, negative_slope: scalar = "0.01" Scalar::Float(0.01)) writes(0) leaky_relu_;
+    }
+    "elu" in "_nn": "`scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere." {
+        function (input: tensor, alpha: scalar = "1" Scalar::Int(1), scale: scalar = "1" Scalar::Int(1),
+            input_scale: scalar = "1" Scalar::Int(1)) returns elu, out elu_out;
+    }
+    "elu_" in "_nn": "`scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere." {
+        function (input: tensor, alpha: scalar = "1" Scalar::Int(1), scale: scalar = "1" Scalar::Int(1),
+            input_scale: scalar = "1" Scalar::Int(1)) writes(0) elu_;
+    }
+    "hardtanh" in "_nn": "`min(max(self, min_val), max_val)`, in the type of `self`." {
+        function (input: tensor, min_val: scalar = "-1" Scalar::Int(-1),
+            max_val: scalar = "1" Scalar::Int(1)) returns hardtanh, out hardtanh_out;
+    }
+    "hardtanh_" in "_nn": "`self = min(max(self, min_val), max_val)`." {
+        function (input: tensor, min_val: scalar = "-1" Scalar::Int(-1),
+            max_val: scalar = "1" Scalar::Int(1)) writes(0) hardtanh_;
+    }
+    "log_sigmoid" in "_nn": "`log(1 / (1 + exp(-self)))`." {
+        function (input: tensor) returns log_sigmoid, out log_sigmoid_out;
+    }
+    "log_sigmoid_forward" in "_nn": "`log_sigmoid`, and an empty buffer that its gradient ignores." {
+        function (input: tensor) named("output", "buffer") log_sigmoid_forward;
+    }
+}

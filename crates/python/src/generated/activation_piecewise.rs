@@ -2,421 +2,73 @@
 
 //! The names in Python of the operators in `activation_piecewise`.
 
-use crate::arguments::{Overload, Signature, boolean, generator, int, scalar, tensor};
-use crate::call::{Binding, function, method};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        HARDSHRINK,
-        "hardshrink(Tensor input, Number lambd=0.5, *, Tensor out=None)\n\n`self`, but 0 from `-lambd` to `lambd`."
-    ),
-    method!(
-        HARDSHRINK,
-        "hardshrink(Number lambd=0.5, *, Tensor out=None)\n\n`self`, but 0 from `-lambd` to `lambd`."
-    ),
-    function!(
-        "_nn",
-        SOFTSHRINK,
-        "softshrink(Tensor input, Number lambd=0.5, *, Tensor out=None)\n\n`self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between."
-    ),
-    function!(
-        "_nn",
-        HARDSIGMOID,
-        "hardsigmoid(Tensor input, *, Tensor out=None)\n\n`min(max(self + 3, 0), 6) / 6`."
-    ),
-    function!("_nn", HARDSIGMOID_, "hardsigmoid_(Tensor input)\n\n`min(max(self + 3, 0), 6) / 6`."),
-    function!(
-        "_nn",
-        HARDSWISH,
-        "hardswish(Tensor input, *, Tensor out=None)\n\n`self * min(max(self + 3, 0), 6) / 6`."
-    ),
-    function!("_nn", HARDSWISH_, "hardswish_(Tensor input)\n\n`self * min(max(self + 3, 0), 6) / 6`."),
-    function!(
-        "",
-        CELU,
-        "celu(Tensor input, Number alpha=1.0, *, Tensor out=None)\n\n`max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`."
-    ),
-    function!("", CELU_, "celu_(Tensor input, Number alpha=1.0)\n\n`celu` in place."),
-    function!(
-        "",
-        SELU,
-        "selu(Tensor input)\n\n`s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which preserve mean and variance."
-    ),
-    function!("", SELU_, "selu_(Tensor input)\n\n`selu` in place."),
-    function!("_nn", RELU6, "relu6(Tensor input)\n\n`min(max(self, 0), 6)`."),
-    function!("_nn", RELU6_, "relu6_(Tensor input)\n\n`self = min(max(self, 0), 6)`."),
-    function!(
-        "_nn",
-        GLU,
-        "glu(Tensor input, int dim=-1, *, Tensor out=None)\n\n`a * sigmoid(b)`, where a and b are the halves of `self` along `dim`."
-    ),
-    function!(
-        "",
-        PRELU,
-        "prelu(Tensor input, Tensor weight, *, Tensor out=None)\n\n`self` above 0, `weight * self` elsewhere, with the weight of its channel."
-    ),
-    method!(
-        PRELU,
-        "prelu(Tensor weight, *, Tensor out=None)\n\n`self` above 0, `weight * self` elsewhere, with the weight of its channel."
-    ),
-    function!(
-        "",
-        _PRELU_KERNEL,
-        "_prelu_kernel(Tensor input, Tensor weight)\n\n`self` above 0, `weight * self` elsewhere."
-    ),
-    function!(
-        "_nn",
-        RRELU_WITH_NOISE,
-        "rrelu_with_noise(Tensor input, Tensor noise, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, which is written to `noise`, and with `(lower + upper) / 2` otherwise."
-    ),
-    function!(
-        "_nn",
-        RRELU_WITH_NOISE_,
-        "rrelu_with_noise_(Tensor input, Tensor noise, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`rrelu_with_noise` in place."
-    ),
-    function!(
-        "",
-        RRELU,
-        "rrelu(Tensor input, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, and with `(lower + upper) / 2` otherwise."
-    ),
-    function!(
-        "",
-        RRELU_,
-        "rrelu_(Tensor input, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`rrelu` in place."
-    ),
-];
-
-static HARDSHRINK: Signature = Signature {
-    name: "hardshrink",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("lambd").or("0.5"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, lambd) = (a.tensor(0)?, a.scalar_or(1, Scalar::Float(0.5))?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::hardshrink_out(&self_, lambd, &out));
-            }
-            a.returns(|| ops::hardshrink(&self_, lambd))
-        },
-    }],
-};
-
-static SOFTSHRINK: Signature = Signature {
-    name: "softshrink",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("lambd").or("0.5"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, lambd) = (a.tensor(0)?, a.scalar_or(1, Scalar::Float(0.5))?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::softshrink_out(&self_, lambd, &out));
-            }
-            a.returns(|| ops::softshrink(&self_, lambd))
-        },
-    }],
-};
-
-static HARDSIGMOID: Signature = Signature {
-    name: "hardsigmoid",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::hardsigmoid_out(&self_, &out));
-            }
-            a.returns(|| ops::hardsigmoid(&self_))
-        },
-    }],
-};
-
-static HARDSIGMOID_: Signature = Signature {
-    name: "hardsigmoid_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::hardsigmoid_(&self_))
-        },
-    }],
-};
-
-static HARDSWISH: Signature = Signature {
-    name: "hardswish",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::hardswish_out(&self_, &out));
-            }
-            a.returns(|| ops::hardswish(&self_))
-        },
-    }],
-};
-
-static HARDSWISH_: Signature = Signature {
-    name: "hardswish_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::hardswish_(&self_))
-        },
-    }],
-};
-
-static CELU: Signature = Signature {
-    name: "celu",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("alpha").or("1.0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, alpha) = (a.tensor(0)?, a.scalar_or(1, Scalar::Float(1.0))?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::celu_out(&self_, alpha, &out));
-            }
-            a.returns(|| ops::celu(&self_, alpha))
-        },
-    }],
-};
-
-static CELU_: Signature = Signature {
-    name: "celu_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), scalar("alpha").or("1.0")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, alpha) = (a.tensor(0)?, a.scalar_or(1, Scalar::Float(1.0))?);
-            a.writes(0, || ops::celu_(&self_, alpha))
-        },
-    }],
-};
-
-static SELU: Signature = Signature {
-    name: "selu",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::selu(&self_))
-        },
-    }],
-};
-
-static SELU_: Signature = Signature {
-    name: "selu_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::selu_(&self_))
-        },
-    }],
-};
-
-static RELU6: Signature = Signature {
-    name: "relu6",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::relu6(&self_))
-        },
-    }],
-};
-
-static RELU6_: Signature = Signature {
-    name: "relu6_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::relu6_(&self_))
-        },
-    }],
-};
-
-static GLU: Signature = Signature {
-    name: "glu",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim").or("-1"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim) = (a.tensor(0)?, a.int_or(1, -1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::glu_out(&self_, dim, &out));
-            }
-            a.returns(|| ops::glu(&self_, dim))
-        },
-    }],
-};
-
-static PRELU: Signature = Signature {
-    name: "prelu",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("weight"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, weight) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::prelu_out(&self_, &weight, &out));
-            }
-            a.returns(|| ops::prelu(&self_, &weight))
-        },
-    }],
-};
-
-static _PRELU_KERNEL: Signature = Signature {
-    name: "_prelu_kernel",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("weight")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, weight) = (a.tensor(0)?, a.tensor(1)?);
-            a.returns(|| ops::_prelu_kernel(&self_, &weight))
-        },
-    }],
-};
-
-static RRELU_WITH_NOISE: Signature = Signature {
-    name: "rrelu_with_noise",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("noise"),
-            scalar("lower").or("0.125"),
-            scalar("upper").or("0.3333333333333333"),
-            boolean("training").or("False"),
-            generator("generator").or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, noise, lower, upper, training, generator) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.scalar_or(2, Scalar::Float(0.125))?,
-                a.scalar_or(3, Scalar::Float(0.3333333333333333))?,
-                a.boolean_or(4, false)?,
-                a.optional_generator(5)?,
-            );
-            a.returns(|| ops::rrelu_with_noise(&self_, &noise, lower, upper, training, generator))
-        },
-    }],
-};
-
-static RRELU_WITH_NOISE_: Signature = Signature {
-    name: "rrelu_with_noise_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("noise"),
-            scalar("lower").or("0.125"),
-            scalar("upper").or("0.3333333333333333"),
-            boolean("training").or("False"),
-            generator("generator").or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, noise, lower, upper, training, generator) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.scalar_or(2, Scalar::Float(0.125))?,
-                a.scalar_or(3, Scalar::Float(0.3333333333333333))?,
-                a.boolean_or(4, false)?,
-                a.optional_generator(5)?,
-            );
-            a.writes(0, || ops::rrelu_with_noise_(&self_, &noise, lower, upper, training, generator))
-        },
-    }],
-};
-
-static RRELU: Signature = Signature {
-    name: "rrelu",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("lower").or("0.125"),
-            scalar("upper").or("0.3333333333333333"),
-            boolean("training").or("False"),
-            generator("generator").or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, lower, upper, training, generator) = (
-                a.tensor(0)?,
-                a.scalar_or(1, Scalar::Float(0.125))?,
-                a.scalar_or(2, Scalar::Float(0.3333333333333333))?,
-                a.boolean_or(3, false)?,
-                a.optional_generator(4)?,
-            );
-            a.returns(|| ops::rrelu(&self_, lower, upper, training, generator))
-        },
-    }],
-};
-
-static RRELU_: Signature = Signature {
-    name: "rrelu_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("lower").or("0.125"),
-            scalar("upper").or("0.3333333333333333"),
-            boolean("training").or("False"),
-            generator("generator").or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, lower, upper, training, generator) = (
-                a.tensor(0)?,
-                a.scalar_or(1, Scalar::Float(0.125))?,
-                a.scalar_or(2, Scalar::Float(0.3333333333333333))?,
-                a.boolean_or(3, false)?,
-                a.optional_generator(4)?,
-            );
-            a.writes(0, || ops::rrelu_(&self_, lower, upper, training, generator))
-        },
-    }],
-};
+bindings! {
+    "hardshrink": "`self`, but 0 from `-lambd` to `lambd`." {
+        both 0 (input: tensor, lambd: scalar = "0.5" Scalar::Float(0.5)) returns hardshrink, out hardshrink_out;
+    }
+    "softshrink" in "_nn": "`self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between." {
+        function (input: tensor, lambd: scalar = "0.5" Scalar::Float(0.5)) returns softshrink, out softshrink_out;
+    }
+    "hardsigmoid" in "_nn": "`min(max(self + 3, 0), 6) / 6`." {
+        function (input: tensor) returns hardsigmoid, out hardsigmoid_out;
+    }
+    "hardsigmoid_" in "_nn": "`min(max(self + 3, 0), 6) / 6`." {
+        function (input: tensor) writes(0) hardsigmoid_;
+    }
+    "hardswish" in "_nn": "`self * min(max(self + 3, 0), 6) / 6`." {
+        function (input: tensor) returns hardswish, out hardswish_out;
+    }
+    "hardswish_" in "_nn": "`self * min(max(self + 3, 0), 6) / 6`." {
+        function (input: tensor) writes(0) hardswish_;
+    }
+    "celu": "`max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`." {
+        function (input: tensor, alpha: scalar = "1.0" Scalar::Float(1.0)) returns celu, out celu_out;
+    }
+    "celu_": "`celu` in place." {
+        function (input: tensor, alpha: scalar = "1.0" Scalar::Float(1.0)) writes(0) celu_;
+    }
+    "selu": "`s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which preserve mean and variance." {
+        function (input: tensor) returns selu;
+    }
+    "selu_": "`selu` in place." {
+        function (input: tensor) writes(0) selu_;
+    }
+    "relu6" in "_nn": "`min(max(self, 0), 6)`." {
+        function (input: tensor) returns relu6;
+    }
+    "relu6_" in "_nn": "`self = min(max(self, 0), 6)`." {
+        function (input: tensor) writes(0) relu6_;
+    }
+    "glu" in "_nn": "`a * sigmoid(b)`, where a and b are the halves of `self` along `dim`." {
+        function (input: tensor, dim: int = "-1" -1) returns glu, out glu_out;
+    }
+    "prelu": "`self` above 0, `weight * self` elsewhere, with the weight of its channel." {
+        both 0 (input: tensor, weight: tensor) returns prelu, out prelu_out;
+    }
+    "_prelu_kernel": "`self` above 0, `weight * self` elsewhere." {
+        function (input: tensor, weight: tensor) returns _prelu_kernel;
+    }
+    "rrelu_with_noise" in "_nn": "`leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, which is written to `noise`, and with `(lower + upper) / 2` otherwise." {
+        function (input: tensor, noise: tensor, lower: scalar = "0.125" Scalar::Float(0.125),
+            upper: scalar = "0.3333333333333333" Scalar::Float(0.3333333333333333), training: boolean = "False" false,
+            generator: optional generator = "None" None) returns rrelu_with_noise;
+    }
+    "rrelu_with_noise_" in "_nn": "`rrelu_with_noise` in place." {
+        function (input: tensor, noise: tensor, lower: scalar = "0.125" Scalar::Float(0.125),
+            upper: scalar = "0.3333333333333333" Scalar::Float(0.3333333333333333), training: boolean = "False" false,
+            generator: optional generator = "None" None) writes(0) rrelu_with_noise_;
+    }
+    "rrelu": "`leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, and with `(lower + upper) / 2` otherwise." {
+        function (input: tensor, lower: scalar = "0.125" Scalar::Float(0.125),
+            upper: scalar = "0.3333333333333333" Scalar::Float(0.3333333333333333), training: boolean = "False" false,
+            generator: optional generator = "None" None) returns rrelu;
+    }
+    "rrelu_": "`rrelu` in place." {
+        function (input: tensor, lower: scalar = "0.125" Scalar::Float(0.125),
+            upper: scalar = "0.3333333333333333" Scalar::Float(0.3333333333333333), training: boolean = "False" false,
+            generator: optional generator = "None" None) writes(0) rrelu_;
+    }
+}

@@ -2,393 +2,60 @@
 
 //! The names in Python of the operators in `arange_linspace`.
 
-use crate::arguments::{Overload, Signature, boolean, device, dtype, float, int, layout, scalar, tensor};
-use crate::call::{Binding, function};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        ARANGE,
-        "arange(Number end, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\narange(Number start, Number end, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\narange(Number start, Number end, Number step=1, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe integers from 0 to below `end`."
-    ),
-    function!(
-        "",
-        LINSPACE,
-        "linspace(Tensor start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Tensor start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\n`linspace` between two numbers in tensors without dimensions."
-    ),
-    function!(
-        "",
-        LOGSPACE,
-        "logspace(Tensor start, Tensor end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Tensor start, Number end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Number start, Tensor end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Number start, Number end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\n`logspace` between two numbers in tensors without dimensions."
-    ),
-];
-
-static ARANGE: Signature = Signature {
-    name: "arange",
-    overloads: &[
-        Overload {
-            parameters: &[
-                scalar("end"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (end, dtype, layout, device, pin_memory) = (
-                    a.scalar(0)?,
-                    a.optional_dtype(1)?,
-                    a.optional_layout(2)?,
-                    a.optional_device(3)?,
-                    a.optional_boolean(4)?,
-                );
-                if let Some(out) = a.optional_tensor(6)? {
-                    a.agree(1, &out)?;
-                    return a.writes(6, || ops::arange_out(end, &out));
-                }
-                a.makes(5, || ops::arange(end, dtype, layout, device, pin_memory))
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("start"),
-                scalar("end"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, dtype, layout, device, pin_memory) = (
-                    a.scalar(0)?,
-                    a.scalar(1)?,
-                    a.optional_dtype(2)?,
-                    a.optional_layout(3)?,
-                    a.optional_device(4)?,
-                    a.optional_boolean(5)?,
-                );
-                a.makes(6, || ops::arange_start(start, end, dtype, layout, device, pin_memory))
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("start"),
-                scalar("end"),
-                scalar("step").or("1"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, step, dtype, layout, device, pin_memory) = (
-                    a.scalar(0)?,
-                    a.scalar(1)?,
-                    a.scalar_or(2, Scalar::Int(1))?,
-                    a.optional_dtype(3)?,
-                    a.optional_layout(4)?,
-                    a.optional_device(5)?,
-                    a.optional_boolean(6)?,
-                );
-                if let Some(out) = a.optional_tensor(8)? {
-                    a.agree(3, &out)?;
-                    return a.writes(8, || ops::arange_start_out(start, end, step, &out));
-                }
-                a.makes(7, || ops::arange_start_step(start, end, step, dtype, layout, device, pin_memory))
-            },
-        },
-    ],
-};
-
-static LINSPACE: Signature = Signature {
-    name: "linspace",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("start"),
-                tensor("end"),
-                int("steps"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, steps, dtype, layout, device, pin_memory) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.int(2)?,
-                    a.optional_dtype(3)?,
-                    a.optional_layout(4)?,
-                    a.optional_device(5)?,
-                    a.optional_boolean(6)?,
-                );
-                if let Some(out) = a.optional_tensor(8)? {
-                    a.agree(3, &out)?;
-                    return a.writes(8, || ops::linspace_tensor_tensor_out(&start, &end, steps, &out));
-                }
-                a.makes(7, || {
-                    ops::linspace_tensor_tensor(&start, &end, steps, dtype, layout, device, pin_memory)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("start"),
-                scalar("end"),
-                int("steps"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, steps, dtype, layout, device, pin_memory) = (
-                    a.tensor(0)?,
-                    a.scalar(1)?,
-                    a.int(2)?,
-                    a.optional_dtype(3)?,
-                    a.optional_layout(4)?,
-                    a.optional_device(5)?,
-                    a.optional_boolean(6)?,
-                );
-                if let Some(out) = a.optional_tensor(8)? {
-                    a.agree(3, &out)?;
-                    return a.writes(8, || ops::linspace_tensor_scalar_out(&start, end, steps, &out));
-                }
-                a.makes(7, || {
-                    ops::linspace_tensor_scalar(&start, end, steps, dtype, layout, device, pin_memory)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("start"),
-                tensor("end"),
-                int("steps"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, steps, dtype, layout, device, pin_memory) = (
-                    a.scalar(0)?,
-                    a.tensor(1)?,
-                    a.int(2)?,
-                    a.optional_dtype(3)?,
-                    a.optional_layout(4)?,
-                    a.optional_device(5)?,
-                    a.optional_boolean(6)?,
-                );
-                if let Some(out) = a.optional_tensor(8)? {
-                    a.agree(3, &out)?;
-                    return a.writes(8, || ops::linspace_scalar_tensor_out(start, &end, steps, &out));
-                }
-                a.makes(7, || {
-                    ops::linspace_scalar_tensor(start, &end, steps, dtype, layout, device, pin_memory)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("start"),
-                scalar("end"),
-                int("steps"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, steps, dtype, layout, device, pin_memory) = (
-                    a.scalar(0)?,
-                    a.scalar(1)?,
-                    a.int(2)?,
-                    a.optional_dtype(3)?,
-                    a.optional_layout(4)?,
-                    a.optional_device(5)?,
-                    a.optional_boolean(6)?,
-                );
-                if let Some(out) = a.optional_tensor(8)? {
-                    a.agree(3, &out)?;
-                    return a.writes(8, || ops::linspace_out(start, end, steps, &out));
-                }
-                a.makes(7, || ops::linspace(start, end, steps, dtype, layout, device, pin_memory))
-            },
-        },
-    ],
-};
-
-static LOGSPACE: Signature = Signature {
-    name: "logspace",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("start"),
-                tensor("end"),
-                int("steps"),
-                float("base").or("10.0"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, steps, base, dtype, layout, device, pin_memory) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.int(2)?,
-                    a.float_or(3, 10.0)?,
-                    a.optional_dtype(4)?,
-                    a.optional_layout(5)?,
-                    a.optional_device(6)?,
-                    a.optional_boolean(7)?,
-                );
-                if let Some(out) = a.optional_tensor(9)? {
-                    a.agree(4, &out)?;
-                    return a.writes(9, || ops::logspace_tensor_tensor_out(&start, &end, steps, base, &out));
-                }
-                a.makes(8, || {
-                    ops::logspace_tensor_tensor(&start, &end, steps, base, dtype, layout, device, pin_memory)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("start"),
-                scalar("end"),
-                int("steps"),
-                float("base").or("10.0"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, steps, base, dtype, layout, device, pin_memory) = (
-                    a.tensor(0)?,
-                    a.scalar(1)?,
-                    a.int(2)?,
-                    a.float_or(3, 10.0)?,
-                    a.optional_dtype(4)?,
-                    a.optional_layout(5)?,
-                    a.optional_device(6)?,
-                    a.optional_boolean(7)?,
-                );
-                if let Some(out) = a.optional_tensor(9)? {
-                    a.agree(4, &out)?;
-                    return a.writes(9, || ops::logspace_tensor_scalar_out(&start, end, steps, base, &out));
-                }
-                a.makes(8, || {
-                    ops::logspace_tensor_scalar(&start, end, steps, base, dtype, layout, device, pin_memory)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("start"),
-                tensor("end"),
-                int("steps"),
-                float("base").or("10.0"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, steps, base, dtype, layout, device, pin_memory) = (
-                    a.scalar(0)?,
-                    a.tensor(1)?,
-                    a.int(2)?,
-                    a.float_or(3, 10.0)?,
-                    a.optional_dtype(4)?,
-                    a.optional_layout(5)?,
-                    a.optional_device(6)?,
-                    a.optional_boolean(7)?,
-                );
-                if let Some(out) = a.optional_tensor(9)? {
-                    a.agree(4, &out)?;
-                    return a.writes(9, || ops::logspace_scalar_tensor_out(start, &end, steps, base, &out));
-                }
-                a.makes(8, || {
-                    ops::logspace_scalar_tensor(start, &end, steps, base, dtype, layout, device, pin_memory)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("start"),
-                scalar("end"),
-                int("steps"),
-                float("base").or("10.0"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (start, end, steps, base, dtype, layout, device, pin_memory) = (
-                    a.scalar(0)?,
-                    a.scalar(1)?,
-                    a.int(2)?,
-                    a.float_or(3, 10.0)?,
-                    a.optional_dtype(4)?,
-                    a.optional_layout(5)?,
-                    a.optional_device(6)?,
-                    a.optional_boolean(7)?,
-                );
-                if let Some(out) = a.optional_tensor(9)? {
-                    a.agree(4, &out)?;
-                    return a.writes(9, || ops::logspace_out(start, end, steps, base, &out));
-                }
-                a.makes(8, || ops::logspace(start, end, steps, base, dtype, layout, device, pin_memory))
-            },
-        },
-    ],
-};
+bindings! {
+    "arange": "The integers from 0 to below `end`." {
+        function (end: scalar, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes arange, out arange_out(end);
+        function (start: scalar, end: scalar, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes arange_start;
+        function (start: scalar, end: scalar, step: scalar = "1" Scalar::Int(1),
+            dtype: keyword optional dtype = "None" None, layout: keyword optional layout = "None" None,
+            device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes arange_start_step, out arange_start_out(start,
+            end, step);
+    }
+    "linspace": "`linspace` between two numbers in tensors without dimensions." {
+        function (start: tensor, end: tensor, steps: int, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes linspace_tensor_tensor,
+            out linspace_tensor_tensor_out(start, end, steps);
+        function (start: tensor, end: scalar, steps: int, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes linspace_tensor_scalar,
+            out linspace_tensor_scalar_out(start, end, steps);
+        function (start: scalar, end: tensor, steps: int, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes linspace_scalar_tensor,
+            out linspace_scalar_tensor_out(start, end, steps);
+        function (start: scalar, end: scalar, steps: int, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes linspace, out linspace_out(start, end, steps);
+    }
+    "logspace": "`logspace` between two numbers in tensors without dimensions." {
+        function (start: tensor, end: tensor, steps: int, base: float = "10.0" 10.0,
+            dtype: keyword optional dtype = "None" None, layout: keyword optional layout = "None" None,
+            device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes logspace_tensor_tensor,
+            out logspace_tensor_tensor_out(start, end, steps, base);
+        function (start: tensor, end: scalar, steps: int, base: float = "10.0" 10.0,
+            dtype: keyword optional dtype = "None" None, layout: keyword optional layout = "None" None,
+            device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes logspace_tensor_scalar,
+            out logspace_tensor_scalar_out(start, end, steps, base);
+        function (start: scalar, end: tensor, steps: int, base: float = "10.0" 10.0,
+            dtype: keyword optional dtype = "None" None, layout: keyword optional layout = "None" None,
+            device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes logspace_scalar_tensor,
+            out logspace_scalar_tensor_out(start, end, steps, base);
+        function (start: scalar, end: scalar, steps: int, base: float = "10.0" 10.0,
+            dtype: keyword optional dtype = "None" None, layout: keyword optional layout = "None" None,
+            device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes logspace, out logspace_out(start, end, steps,
+            base);
+    }
+}

@@ -2,82 +2,17 @@
 
 //! The names in Python of the operators in `attention`.
 
-use crate::arguments::{Overload, Signature, boolean, float, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "_nn",
-        SCALED_DOT_PRODUCT_ATTENTION,
-        "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)\n\n`softmax(query @ key^T * scale + mask) @ value` over the last two dimensions, where `scale` is `1 / sqrt(query.size(-1))` unless given.\n\nA boolean mask is true for the keys that a query attends to; a floating point mask is added to the scores. With `is_causal` query `i` attends to keys `0..=i`.\nThe result for a query without keys is zero. With `enable_gqa` the heads, dimension -3, of `key` and `value` serve several heads of `query`\neach."
-    ),
-    function!(
-        "",
-        _TILED_ATTENTION,
-        "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale)\n\n`softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions;\nand for each query its maximum score and the inverse of the sum of its exponentials.\n\nWith `is_causal` query `i` attends to keys `0..=i`. The result for a query without keys is zero."
-    ),
-];
-
-static SCALED_DOT_PRODUCT_ATTENTION: Signature = Signature {
-    name: "scaled_dot_product_attention",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("query"),
-            tensor("key"),
-            tensor("value"),
-            tensor("attn_mask").or_none().or("None"),
-            float("dropout_p").or("0.0"),
-            boolean("is_causal").or("False"),
-            float("scale").by_keyword().or_none().or("None"),
-            boolean("enable_gqa").by_keyword().or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.optional_tensor(3)?,
-                a.float_or(4, 0.0)?,
-                a.boolean_or(5, false)?,
-                a.optional_float(6)?,
-                a.boolean_or(7, false)?,
-            );
-            a.returns(|| {
-                ops::scaled_dot_product_attention(
-                    &query,
-                    &key,
-                    &value,
-                    attn_mask.as_deref(),
-                    dropout_p,
-                    is_causal,
-                    scale,
-                    enable_gqa,
-                )
-            })
-        },
-    }],
-};
-
-static _TILED_ATTENTION: Signature = Signature {
-    name: "_tiled_attention",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("query"),
-            tensor("key"),
-            tensor("value"),
-            tensor("attn_bias").or_none(),
-            boolean("is_causal"),
-            float("scale"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (query, key, value, attn_bias, is_causal, scale) =
-                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.optional_tensor(3)?, a.boolean(4)?, a.float(5)?);
-            a.returns(|| ops::_tiled_attention(&query, &key, &value, attn_bias.as_deref(), is_causal, scale))
-        },
-    }],
-};
+bindings! {
+    "scaled_dot_product_attention" in "_nn": "`softmax(query @ key^T * scale + mask) @ value` over the last two dimensions, where `scale` is `1 / sqrt(query.size(-1))` unless given.\n\nA boolean mask is true for the keys that a query attends to; a floating point mask is added to the scores. With `is_causal` query `i` attends to keys `0..=i`.\nThe result for a query without keys is zero. With `enable_gqa` the heads, dimension -3, of `key` and `value` serve several heads of `query`\neach." {
+        function (query: tensor, key: tensor, value: tensor, attn_mask: optional tensor = "None" None,
+            dropout_p: float = "0.0" 0.0, is_causal: boolean = "False" false,
+            scale: keyword optional float = "None" None,
+            enable_gqa: keyword boolean = "False" false) returns scaled_dot_product_attention;
+    }
+    "_tiled_attention": "`softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions;\nand for each query its maximum score and the inverse of the sum of its exponentials.\n\nWith `is_causal` query `i` attends to keys `0..=i`. The result for a query without keys is zero." {
+        function (query: tensor, key: tensor, value: tensor, attn_bias: optional tensor, is_causal: boolean,
+            scale: float) returns _tiled_attention;
+    }
+}

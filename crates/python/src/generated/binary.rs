@@ -2,692 +2,94 @@
 
 //! The names in Python of the operators in `binary`.
 
-use crate::arguments::{Overload, Signature, scalar, string, tensor};
-use crate::call::{Binding, function, method};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        ADD,
-        "add(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)\nadd(Tensor input, Number other, Number alpha=1, *, Tensor out=None)\n\n`self + alpha * other`, with broadcasting and type promotion."
-    ),
-    method!(
-        ADD,
-        "add(Tensor other, *, Number alpha=1, Tensor out=None)\nadd(Number other, Number alpha=1, *, Tensor out=None)\n\n`self + alpha * other`, with broadcasting and type promotion."
-    ),
-    method!(
-        ADD_,
-        "add_(Tensor other, *, Number alpha=1)\nadd_(Number other, Number alpha=1)\n\n`self + alpha * other`, with broadcasting and type promotion."
-    ),
-    function!(
-        "",
-        SUB,
-        "sub(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)\nsub(Tensor input, Number other, Number alpha=1, *, Tensor out=None)\n\n`self - alpha * other`, with broadcasting and type promotion; not defined for bool."
-    ),
-    method!(
-        SUB,
-        "sub(Tensor other, *, Number alpha=1, Tensor out=None)\nsub(Number other, Number alpha=1, *, Tensor out=None)\n\n`self - alpha * other`, with broadcasting and type promotion; not defined for bool."
-    ),
-    method!(
-        SUB_,
-        "sub_(Tensor other, *, Number alpha=1)\nsub_(Number other, Number alpha=1)\n\n`self - alpha * other`, with broadcasting and type promotion; not defined for bool."
-    ),
-    function!(
-        "",
-        RSUB,
-        "rsub(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)\nrsub(Tensor input, Number other, Number alpha=1, *, Tensor out=None)\n\n`other - alpha * self`."
-    ),
-    function!(
-        "",
-        MUL,
-        "mul(Tensor input, Tensor other, *, Tensor out=None)\nmul(Tensor input, Number other, *, Tensor out=None)\n\n`self * other`, element by element."
-    ),
-    method!(
-        MUL,
-        "mul(Tensor other, *, Tensor out=None)\nmul(Number other, *, Tensor out=None)\n\n`self * other`, element by element."
-    ),
-    method!(MUL_, "mul_(Tensor other)\nmul_(Number other)\n\n`self * other`, element by element."),
-    function!(
-        "",
-        _CHAIN,
-        "_chain(Tensor grad_output, Tensor derivative)\n\n`grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there."
-    ),
-    function!(
-        "",
-        _CHAIN_DIV,
-        "_chain_div(Tensor grad_output, Tensor divisor)\n\n`grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there."
-    ),
-    function!(
-        "",
-        DIV,
-        "div(Tensor input, Tensor other, *, Tensor out=None)\ndiv(Tensor input, Tensor other, *, str? rounding_mode, Tensor out=None)\ndiv(Tensor input, Number other, *, Tensor out=None)\ndiv(Tensor input, Number other, *, str? rounding_mode, Tensor out=None)\n\n`self / other`, element by element; integers give the default floating point type."
-    ),
-    method!(
-        DIV,
-        "div(Tensor other, *, Tensor out=None)\ndiv(Tensor other, *, str? rounding_mode, Tensor out=None)\ndiv(Number other, *, Tensor out=None)\ndiv(Number other, *, str? rounding_mode, Tensor out=None)\n\n`self / other`, element by element; integers give the default floating point type."
-    ),
-    method!(
-        DIV_,
-        "div_(Tensor other)\ndiv_(Tensor other, *, str? rounding_mode)\ndiv_(Number other)\ndiv_(Number other, *, str? rounding_mode)\n\n`self / other`, element by element; integers give the default floating point type."
-    ),
-    function!(
-        "",
-        MAXIMUM,
-        "maximum(Tensor input, Tensor other, *, Tensor out=None)\n\n`max(self, other)`, element by element, NaN where either is NaN."
-    ),
-    method!(
-        MAXIMUM,
-        "maximum(Tensor other, *, Tensor out=None)\n\n`max(self, other)`, element by element, NaN where either is NaN."
-    ),
-    function!(
-        "",
-        MINIMUM,
-        "minimum(Tensor input, Tensor other, *, Tensor out=None)\n\n`min(self, other)`, element by element, NaN where either is NaN."
-    ),
-    method!(
-        MINIMUM,
-        "minimum(Tensor other, *, Tensor out=None)\n\n`min(self, other)`, element by element, NaN where either is NaN."
-    ),
-    function!(
-        "",
-        FMAX,
-        "fmax(Tensor input, Tensor other, *, Tensor out=None)\n\n`max(self, other)`, element by element; of a number and NaN, the number."
-    ),
-    method!(
-        FMAX,
-        "fmax(Tensor other, *, Tensor out=None)\n\n`max(self, other)`, element by element; of a number and NaN, the number."
-    ),
-    function!(
-        "",
-        FMIN,
-        "fmin(Tensor input, Tensor other, *, Tensor out=None)\n\n`min(self, other)`, element by element; of a number and NaN, the number."
-    ),
-    method!(
-        FMIN,
-        "fmin(Tensor other, *, Tensor out=None)\n\n`min(self, other)`, element by element; of a number and NaN, the number."
-    ),
-    function!(
-        "",
-        ATAN2,
-        "atan2(Tensor input, Tensor other, *, Tensor out=None)\n\nThe angle of the point `(other, self)`, from -pi to pi."
-    ),
-    method!(
-        ATAN2,
-        "atan2(Tensor other, *, Tensor out=None)\n\nThe angle of the point `(other, self)`, from -pi to pi."
-    ),
-    method!(ATAN2_, "atan2_(Tensor other)\n\nThe angle of the point `(other, self)`, from -pi to pi."),
-    function!(
-        "",
-        HYPOT,
-        "hypot(Tensor input, Tensor other, *, Tensor out=None)\n\n`sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares."
-    ),
-    method!(
-        HYPOT,
-        "hypot(Tensor other, *, Tensor out=None)\n\n`sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares."
-    ),
-    method!(
-        HYPOT_,
-        "hypot_(Tensor other)\n\n`sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares."
-    ),
-    function!(
-        "",
-        COPYSIGN,
-        "copysign(Tensor input, Tensor other, *, Tensor out=None)\ncopysign(Tensor input, Number other, *, Tensor out=None)\n\n`|self|` with the sign of `other`, element by element, in floating point."
-    ),
-    method!(
-        COPYSIGN,
-        "copysign(Tensor other, *, Tensor out=None)\ncopysign(Number other, *, Tensor out=None)\n\n`|self|` with the sign of `other`, element by element, in floating point."
-    ),
-    method!(
-        COPYSIGN_,
-        "copysign_(Tensor other)\ncopysign_(Number other)\n\n`|self|` with the sign of `other`, element by element, in floating point."
-    ),
-];
-
-static ADD: Signature = Signature {
-    name: "add",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                tensor("other"),
-                scalar("alpha").by_keyword().or("1"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.tensor(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::add_out(&self_, &other, alpha, &out));
-                }
-                a.returns(|| ops::add_tensor(&self_, &other, alpha))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                scalar("other"),
-                scalar("alpha").or("1"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.scalar(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::add_scalar_out(&self_, other, alpha, &out));
-                }
-                a.returns(|| ops::add_scalar(&self_, other, alpha))
-            },
-        },
-    ],
-};
-
-static ADD_: Signature = Signature {
-    name: "add_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), scalar("alpha").by_keyword().or("1")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.tensor(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                a.writes(0, || ops::add__tensor(&self_, &other, alpha))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), scalar("alpha").or("1")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.scalar(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                a.writes(0, || ops::add__scalar(&self_, other, alpha))
-            },
-        },
-    ],
-};
-
-static SUB: Signature = Signature {
-    name: "sub",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                tensor("other"),
-                scalar("alpha").by_keyword().or("1"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.tensor(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::sub_out(&self_, &other, alpha, &out));
-                }
-                a.returns(|| ops::sub_tensor(&self_, &other, alpha))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                scalar("other"),
-                scalar("alpha").or("1"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.scalar(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::sub_scalar_out(&self_, other, alpha, &out));
-                }
-                a.returns(|| ops::sub_scalar(&self_, other, alpha))
-            },
-        },
-    ],
-};
-
-static SUB_: Signature = Signature {
-    name: "sub_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), scalar("alpha").by_keyword().or("1")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.tensor(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                a.writes(0, || ops::sub__tensor(&self_, &other, alpha))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), scalar("alpha").or("1")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.scalar(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                a.writes(0, || ops::sub__scalar(&self_, other, alpha))
-            },
-        },
-    ],
-};
-
-static RSUB: Signature = Signature {
-    name: "rsub",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("other"),
-                scalar("alpha").by_keyword().or("1"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.tensor(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::rsub_tensor_out(&self_, &other, alpha, &out));
-                }
-                a.returns(|| ops::rsub_tensor(&self_, &other, alpha))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("other"),
-                scalar("alpha").or("1"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other, alpha) = (a.tensor(0)?, a.scalar(1)?, a.scalar_or(2, Scalar::Int(1))?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::rsub_scalar_out(&self_, other, alpha, &out));
-                }
-                a.returns(|| ops::rsub_scalar(&self_, other, alpha))
-            },
-        },
-    ],
-};
-
-static MUL: Signature = Signature {
-    name: "mul",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                tensor("other"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::mul_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::mul_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                scalar("other"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::mul_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::mul_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static MUL_: Signature = Signature {
-    name: "mul_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::mul__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::mul__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static _CHAIN: Signature = Signature {
-    name: "_chain",
-    overloads: &[Overload {
-        parameters: &[tensor("grad_output"), tensor("derivative")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (grad_output, derivative) = (a.tensor(0)?, a.tensor(1)?);
-            a.returns(|| ops::_chain(&grad_output, &derivative))
-        },
-    }],
-};
-
-static _CHAIN_DIV: Signature = Signature {
-    name: "_chain_div",
-    overloads: &[Overload {
-        parameters: &[tensor("grad_output"), tensor("divisor")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (grad_output, divisor) = (a.tensor(0)?, a.tensor(1)?);
-            a.returns(|| ops::_chain_div(&grad_output, &divisor))
-        },
-    }],
-};
-
-static DIV: Signature = Signature {
-    name: "div",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                tensor("other"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::div_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::div_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                tensor("other"),
-                string("rounding_mode").by_keyword().or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other, rounding_mode) = (a.tensor(0)?, a.tensor(1)?, a.optional_string(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::div_out_mode(&self_, &other, rounding_mode, &out));
-                }
-                a.returns(|| ops::div_tensor_mode(&self_, &other, rounding_mode))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                scalar("other"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::div_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::div_scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                scalar("other"),
-                string("rounding_mode").by_keyword().or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other, rounding_mode) = (a.tensor(0)?, a.scalar(1)?, a.optional_string(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::div_scalar_mode_out(&self_, other, rounding_mode, &out));
-                }
-                a.returns(|| ops::div_scalar_mode(&self_, other, rounding_mode))
-            },
-        },
-    ],
-};
-
-static DIV_: Signature = Signature {
-    name: "div_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::div__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), string("rounding_mode").by_keyword().or_none()],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other, rounding_mode) = (a.tensor(0)?, a.tensor(1)?, a.optional_string(2)?);
-                a.writes(0, || ops::div__tensor_mode(&self_, &other, rounding_mode))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::div__scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), string("rounding_mode").by_keyword().or_none()],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other, rounding_mode) = (a.tensor(0)?, a.scalar(1)?, a.optional_string(2)?);
-                a.writes(0, || ops::div__scalar_mode(&self_, other, rounding_mode))
-            },
-        },
-    ],
-};
-
-static MAXIMUM: Signature = Signature {
-    name: "maximum",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::maximum_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::maximum(&self_, &other))
-        },
-    }],
-};
-
-static MINIMUM: Signature = Signature {
-    name: "minimum",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::minimum_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::minimum(&self_, &other))
-        },
-    }],
-};
-
-static FMAX: Signature = Signature {
-    name: "fmax",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::fmax_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::fmax(&self_, &other))
-        },
-    }],
-};
-
-static FMIN: Signature = Signature {
-    name: "fmin",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::fmin_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::fmin(&self_, &other))
-        },
-    }],
-};
-
-static ATAN2: Signature = Signature {
-    name: "atan2",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::atan2_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::atan2(&self_, &other))
-        },
-    }],
-};
-
-static ATAN2_: Signature = Signature {
-    name: "atan2_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::atan2_(&self_, &other))
-        },
-    }],
-};
-
-static HYPOT: Signature = Signature {
-    name: "hypot",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::hypot_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::hypot(&self_, &other))
-        },
-    }],
-};
-
-static HYPOT_: Signature = Signature {
-    name: "hypot_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::hypot_(&self_, &other))
-        },
-    }],
-};
-
-static COPYSIGN: Signature = Signature {
-    name: "copysign",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::copysign_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::copysign_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::copysign_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::copysign_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static COPYSIGN_: Signature = Signature {
-    name: "copysign_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::copysign__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::copysign__scalar(&self_, other))
-            },
-        },
-    ],
-};
+bindings! {
+    "add": "`self + alpha * other`, with broadcasting and type promotion." {
+        both 0 (input: tensor_or_number, other: tensor,
+            alpha: keyword scalar = "1" Scalar::Int(1)) returns add_tensor, out add_out;
+        both 0 (input: tensor_or_number, other: scalar, alpha: scalar = "1" Scalar::Int(1)) returns add_scalar,
+            out add_scalar_out;
+    }
+    "add_": "`self + alpha * other`, with broadcasting and type promotion." {
+        method 0 (input: tensor, other: tensor, alpha: keyword scalar = "1" Scalar::Int(1)) writes(0) add__tensor;
+        method 0 (input: tensor, other: scalar, alpha: scalar = "1" Scalar::Int(1)) writes(0) add__scalar;
+    }
+    "sub": "`self - alpha * other`, with broadcasting and type promotion; not defined for bool." {
+        both 0 (input: tensor_or_number, other: tensor,
+            alpha: keyword scalar = "1" Scalar::Int(1)) returns sub_tensor, out sub_out;
+        both 0 (input: tensor_or_number, other: scalar, alpha: scalar = "1" Scalar::Int(1)) returns sub_scalar,
+            out sub_scalar_out;
+    }
+    "sub_": "`self - alpha * other`, with broadcasting and type promotion; not defined for bool." {
+        method 0 (input: tensor, other: tensor, alpha: keyword scalar = "1" Scalar::Int(1)) writes(0) sub__tensor;
+        method 0 (input: tensor, other: scalar, alpha: scalar = "1" Scalar::Int(1)) writes(0) sub__scalar;
+    }
+    "rsub": "`other - alpha * self`." {
+        function (input: tensor, other: tensor, alpha: keyword scalar = "1" Scalar::Int(1)) returns rsub_tensor,
+            out rsub_tensor_out;
+        function (input: tensor, other: scalar, alpha: scalar = "1" Scalar::Int(1)) returns rsub_scalar,
+            out rsub_scalar_out;
+    }
+    "mul": "`self * other`, element by element." {
+        both 0 (input: tensor_or_number, other: tensor) returns mul_tensor, out mul_out;
+        both 0 (input: tensor_or_number, other: scalar) returns mul_scalar, out mul_scalar_out;
+    }
+    "mul_": "`self * other`, element by element." {
+        method 0 (input: tensor, other: tensor) writes(0) mul__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) mul__scalar;
+    }
+    "_chain": "`grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there." {
+        function (grad_output: tensor, derivative: tensor) returns _chain;
+    }
+    "_chain_div": "`grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there." {
+        function (grad_output: tensor, divisor: tensor) returns _chain_div;
+    }
+    "div": "`self / other`, element by element; integers give the default floating point type." {
+        both 0 (input: tensor_or_number, other: tensor) returns div_tensor, out div_out;
+        both 0 (input: tensor_or_number, other: tensor,
+            rounding_mode: keyword optional string) returns div_tensor_mode, out div_out_mode;
+        both 0 (input: tensor_or_number, other: scalar) returns div_scalar, out div_scalar_out;
+        both 0 (input: tensor_or_number, other: scalar,
+            rounding_mode: keyword optional string) returns div_scalar_mode, out div_scalar_mode_out;
+    }
+    "div_": "`self / other`, element by element; integers give the default floating point type." {
+        method 0 (input: tensor, other: tensor) writes(0) div__tensor;
+        method 0 (input: tensor, other: tensor, rounding_mode: keyword optional string) writes(0) div__tensor_mode;
+        method 0 (input: tensor, other: scalar) writes(0) div__scalar;
+        method 0 (input: tensor, other: scalar, rounding_mode: keyword optional string) writes(0) div__scalar_mode;
+    }
+    "maximum": "`max(self, other)`, element by element, NaN where either is NaN." {
+        both 0 (input: tensor, other: tensor) returns maximum, out maximum_out;
+    }
+    "minimum": "`min(self, other)`, element by element, NaN where either is NaN." {
+        both 0 (input: tensor, other: tensor) returns minimum, out minimum_out;
+    }
+    "fmax": "`max(self, other)`, element by element; of a number and NaN, the number." {
+        both 0 (input: tensor, other: tensor) returns fmax, out fmax_out;
+    }
+    "fmin": "`min(self, other)`, element by element; of a number and NaN, the number." {
+        both 0 (input: tensor, other: tensor) returns fmin, out fmin_out;
+    }
+    "atan2": "The angle of the point `(other, self)`, from -pi to pi." {
+        both 0 (input: tensor, other: tensor) returns atan2, out atan2_out;
+    }
+    "atan2_": "The angle of the point `(other, self)`, from -pi to pi." {
+        method 0 (input: tensor, other: tensor) writes(0) atan2_;
+    }
+    "hypot": "`sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares." {
+        both 0 (input: tensor, other: tensor) returns hypot, out hypot_out;
+    }
+    "hypot_": "`sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares." {
+        method 0 (input: tensor, other: tensor) writes(0) hypot_;
+    }
+    "copysign": "`|self|` with the sign of `other`, element by element, in floating point." {
+        both 0 (input: tensor, other: tensor) returns copysign_tensor, out copysign_out;
+        both 0 (input: tensor, other: scalar) returns copysign_scalar, out copysign_scalar_out;
+    }
+    "copysign_": "`|self|` with the sign of `other`, element by element, in floating point." {
+        method 0 (input: tensor, other: tensor) writes(0) copysign__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) copysign__scalar;
+    }
+}

@@ -2,153 +2,23 @@
 
 //! The names in Python of the operators in `bincount_histc`.
 
-use crate::arguments::{Overload, Signature, boolean, floats, int, scalar, tensor, tensors};
-use crate::call::{Binding, function, method};
-use crate::return_types::Names;
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        BINCOUNT,
-        "bincount(Tensor input, Tensor? weights=None, int minlength=0)\n\nThe number of occurrences of each integer from 0 on, or the sum of their weights."
-    ),
-    method!(
-        BINCOUNT,
-        "bincount(Tensor? weights=None, int minlength=0)\n\nThe number of occurrences of each integer from 0 on, or the sum of their weights."
-    ),
-    function!(
-        "",
-        HISTC,
-        "histc(Tensor input, int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nThe number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal."
-    ),
-    method!(
-        HISTC,
-        "histc(int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nThe number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal."
-    ),
-    function!(
-        "",
-        HISTOGRAM,
-        "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor out=None)\nhistogram(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor out=None)\n\nThe number or total weight of the elements between consecutive edges `bins`, and the edges."
-    ),
-    method!(
-        HISTOGRAM,
-        "histogram(Tensor bins, *, Tensor? weight=None, bool density=False, Tensor out=None)\nhistogram(int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor out=None)\n\nThe number or total weight of the elements between consecutive edges `bins`, and the edges."
-    ),
-];
-
-static BINCOUNT: Signature = Signature {
-    name: "bincount",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("weights").or_none().or("None"), int("minlength").or("0")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, weights, minlength) = (a.tensor(0)?, a.optional_tensor(1)?, a.int_or(2, 0)?);
-            a.returns(|| ops::bincount(&self_, weights.as_deref(), minlength))
-        },
-    }],
-};
-
-static HISTC: Signature = Signature {
-    name: "histc",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("bins").or("100"),
-            scalar("min").or("0"),
-            scalar("max").or("0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, bins, min, max) = (
-                a.tensor(0)?,
-                a.int_or(1, 100)?,
-                a.scalar_or(2, Scalar::Int(0))?,
-                a.scalar_or(3, Scalar::Int(0))?,
-            );
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::histc_out(&self_, bins, min, max, &out));
-            }
-            a.returns(|| ops::histc(&self_, bins, min, max))
-        },
-    }],
-};
-
-static HISTOGRAM: Signature = Signature {
-    name: "histogram",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("bins"),
-                tensor("weight").by_keyword().or_none().or("None"),
-                boolean("density").by_keyword().or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, bins, weight, density) =
-                    (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.out_tensors(4, 2)? {
-                    return a.writes(4, || {
-                        ops::histogram_bins_tensor_out(
-                            &self_,
-                            &bins,
-                            weight.as_deref(),
-                            density,
-                            &out[0],
-                            &out[1],
-                        )
-                    });
-                }
-                static NAMES: Names = Names::new("histogram", &["hist", "bin_edges"]);
-                a.returns_named(&NAMES, || {
-                    ops::histogram_bins_tensor(&self_, &bins, weight.as_deref(), density)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("bins").or("100"),
-                floats("range").by_keyword().or_none().or("None"),
-                tensor("weight").by_keyword().or_none().or("None"),
-                boolean("density").by_keyword().or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, bins, range, weight, density) = (
-                    a.tensor(0)?,
-                    a.int_or(1, 100)?,
-                    a.optional_floats(2)?,
-                    a.optional_tensor(3)?,
-                    a.boolean_or(4, false)?,
-                );
-                if let Some(out) = a.out_tensors(5, 2)? {
-                    return a.writes(5, || {
-                        ops::histogram_bin_ct_out(
-                            &self_,
-                            bins,
-                            range.as_deref(),
-                            weight.as_deref(),
-                            density,
-                            &out[0],
-                            &out[1],
-                        )
-                    });
-                }
-                static NAMES: Names = Names::new("histogram", &["hist", "bin_edges"]);
-                a.returns_named(&NAMES, || {
-                    ops::histogram_bin_ct(&self_, bins, range.as_deref(), weight.as_deref(), density)
-                })
-            },
-        },
-    ],
-};
+bindings! {
+    "bincount": "The number of occurrences of each integer from 0 on, or the sum of their weights." {
+        both 0 (input: tensor, weights: optional tensor = "None" None, minlength: int = "0" 0) returns bincount;
+    }
+    "histc": "The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal." {
+        both 0 (input: tensor, bins: int = "100" 100, min: scalar = "0" Scalar::Int(0),
+            max: scalar = "0" Scalar::Int(0)) returns histc, out histc_out;
+    }
+    "histogram": "The number or total weight of the elements between consecutive edges `bins`, and the edges." {
+        both 0 (input: tensor, bins: tensor, weight: keyword optional tensor = "None" None,
+            density: keyword boolean = "False" false) named("hist", "bin_edges") histogram_bins_tensor, outs [0,
+            1] histogram_bins_tensor_out;
+        both 0 (input: tensor, bins: int = "100" 100, range: keyword optional floats = "None" None,
+            weight: keyword optional tensor = "None" None, density: keyword boolean = "False" false) named("hist",
+            "bin_edges") histogram_bin_ct, outs [0, 1] histogram_bin_ct_out;
+    }
+}

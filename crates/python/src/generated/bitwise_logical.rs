@@ -2,428 +2,64 @@
 
 //! The names in Python of the operators in `bitwise_logical`.
 
-use crate::arguments::{Overload, Signature, scalar, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        LOGICAL_NOT,
-        "logical_not(Tensor input, *, Tensor out=None)\n\n`self == 0`, element by element."
-    ),
-    method!(LOGICAL_NOT, "logical_not(*, Tensor out=None)\n\n`self == 0`, element by element."),
-    function!("", LOGICAL_NOT_, "logical_not_(Tensor input)\n\n`self == 0`, element by element."),
-    method!(LOGICAL_NOT_, "logical_not_()\n\n`self == 0`, element by element."),
-    function!(
-        "",
-        LOGICAL_AND,
-        "logical_and(Tensor input, Tensor other, *, Tensor out=None)\n\n`self != 0 and other != 0`, element by element."
-    ),
-    method!(
-        LOGICAL_AND,
-        "logical_and(Tensor other, *, Tensor out=None)\n\n`self != 0 and other != 0`, element by element."
-    ),
-    method!(LOGICAL_AND_, "logical_and_(Tensor other)\n\n`self != 0 and other != 0`, element by element."),
-    function!(
-        "",
-        LOGICAL_OR,
-        "logical_or(Tensor input, Tensor other, *, Tensor out=None)\n\n`self != 0 or other != 0`, element by element."
-    ),
-    method!(
-        LOGICAL_OR,
-        "logical_or(Tensor other, *, Tensor out=None)\n\n`self != 0 or other != 0`, element by element."
-    ),
-    method!(LOGICAL_OR_, "logical_or_(Tensor other)\n\n`self != 0 or other != 0`, element by element."),
-    function!(
-        "",
-        LOGICAL_XOR,
-        "logical_xor(Tensor input, Tensor other, *, Tensor out=None)\n\n`(self != 0) != (other != 0)`, element by element."
-    ),
-    method!(
-        LOGICAL_XOR,
-        "logical_xor(Tensor other, *, Tensor out=None)\n\n`(self != 0) != (other != 0)`, element by element."
-    ),
-    method!(LOGICAL_XOR_, "logical_xor_(Tensor other)\n\n`(self != 0) != (other != 0)`, element by element."),
-    function!(
-        "",
-        BITWISE_NOT,
-        "bitwise_not(Tensor input, *, Tensor out=None)\n\n`~self`, bitwise not; for bool, logical not."
-    ),
-    method!(BITWISE_NOT, "bitwise_not(*, Tensor out=None)\n\n`~self`, bitwise not; for bool, logical not."),
-    function!("", BITWISE_NOT_, "bitwise_not_(Tensor input)\n\n`~self`, bitwise not; for bool, logical not."),
-    method!(BITWISE_NOT_, "bitwise_not_()\n\n`~self`, bitwise not; for bool, logical not."),
-    function!(
-        "",
-        BITWISE_AND,
-        "bitwise_and(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_and(Tensor input, Number other, *, Tensor out=None)\nbitwise_and(Number self, Tensor other)\n\n`self & other`, bitwise and; for bool, logical and."
-    ),
-    method!(
-        BITWISE_AND,
-        "bitwise_and(Tensor other, *, Tensor out=None)\nbitwise_and(Number other, *, Tensor out=None)\n\n`self & other`, bitwise and; for bool, logical and."
-    ),
-    method!(
-        BITWISE_AND_,
-        "bitwise_and_(Tensor other)\nbitwise_and_(Number other)\n\n`self & other`, bitwise and; for bool, logical and."
-    ),
-    function!(
-        "",
-        BITWISE_OR,
-        "bitwise_or(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_or(Tensor input, Number other, *, Tensor out=None)\nbitwise_or(Number self, Tensor other)\n\n`self | other`, bitwise or; for bool, logical or."
-    ),
-    method!(
-        BITWISE_OR,
-        "bitwise_or(Tensor other, *, Tensor out=None)\nbitwise_or(Number other, *, Tensor out=None)\n\n`self | other`, bitwise or; for bool, logical or."
-    ),
-    method!(
-        BITWISE_OR_,
-        "bitwise_or_(Tensor other)\nbitwise_or_(Number other)\n\n`self | other`, bitwise or; for bool, logical or."
-    ),
-    function!(
-        "",
-        BITWISE_XOR,
-        "bitwise_xor(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_xor(Tensor input, Number other, *, Tensor out=None)\nbitwise_xor(Number self, Tensor other)\n\n`self ^ other`, bitwise exclusive or; for bool, logical exclusive or."
-    ),
-    method!(
-        BITWISE_XOR,
-        "bitwise_xor(Tensor other, *, Tensor out=None)\nbitwise_xor(Number other, *, Tensor out=None)\n\n`self ^ other`, bitwise exclusive or; for bool, logical exclusive or."
-    ),
-    method!(
-        BITWISE_XOR_,
-        "bitwise_xor_(Tensor other)\nbitwise_xor_(Number other)\n\n`self ^ other`, bitwise exclusive or; for bool, logical exclusive or."
-    ),
-];
-
-static LOGICAL_NOT: Signature = Signature {
-    name: "logical_not",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::logical_not_out(&self_, &out));
-            }
-            a.returns(|| ops::logical_not(&self_))
-        },
-    }],
-};
-
-static LOGICAL_NOT_: Signature = Signature {
-    name: "logical_not_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::logical_not_(&self_))
-        },
-    }],
-};
-
-static LOGICAL_AND: Signature = Signature {
-    name: "logical_and",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::logical_and_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::logical_and(&self_, &other))
-        },
-    }],
-};
-
-static LOGICAL_AND_: Signature = Signature {
-    name: "logical_and_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::logical_and_(&self_, &other))
-        },
-    }],
-};
-
-static LOGICAL_OR: Signature = Signature {
-    name: "logical_or",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::logical_or_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::logical_or(&self_, &other))
-        },
-    }],
-};
-
-static LOGICAL_OR_: Signature = Signature {
-    name: "logical_or_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::logical_or_(&self_, &other))
-        },
-    }],
-};
-
-static LOGICAL_XOR: Signature = Signature {
-    name: "logical_xor",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::logical_xor_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::logical_xor(&self_, &other))
-        },
-    }],
-};
-
-static LOGICAL_XOR_: Signature = Signature {
-    name: "logical_xor_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::logical_xor_(&self_, &other))
-        },
-    }],
-};
-
-static BITWISE_NOT: Signature = Signature {
-    name: "bitwise_not",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::bitwise_not_out(&self_, &out));
-            }
-            a.returns(|| ops::bitwise_not(&self_))
-        },
-    }],
-};
-
-static BITWISE_NOT_: Signature = Signature {
-    name: "bitwise_not_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::bitwise_not_(&self_))
-        },
-    }],
-};
-
-static BITWISE_AND: Signature = Signature {
-    name: "bitwise_and",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_and_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::bitwise_and_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_and_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::bitwise_and_scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[scalar("self"), tensor("other")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
-                a.returns(|| ops::bitwise_and_scalar_tensor(self_, &other))
-            },
-        },
-    ],
-};
-
-static BITWISE_AND_: Signature = Signature {
-    name: "bitwise_and_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::bitwise_and__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::bitwise_and__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static BITWISE_OR: Signature = Signature {
-    name: "bitwise_or",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_or_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::bitwise_or_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_or_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::bitwise_or_scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[scalar("self"), tensor("other")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
-                a.returns(|| ops::bitwise_or_scalar_tensor(self_, &other))
-            },
-        },
-    ],
-};
-
-static BITWISE_OR_: Signature = Signature {
-    name: "bitwise_or_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::bitwise_or__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::bitwise_or__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static BITWISE_XOR: Signature = Signature {
-    name: "bitwise_xor",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_xor_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::bitwise_xor_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_xor_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::bitwise_xor_scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[scalar("self"), tensor("other")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
-                a.returns(|| ops::bitwise_xor_scalar_tensor(self_, &other))
-            },
-        },
-    ],
-};
-
-static BITWISE_XOR_: Signature = Signature {
-    name: "bitwise_xor_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::bitwise_xor__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::bitwise_xor__scalar(&self_, other))
-            },
-        },
-    ],
-};
+bindings! {
+    "logical_not": "`self == 0`, element by element." {
+        both 0 (input: tensor) returns logical_not, out logical_not_out;
+    }
+    "logical_not_": "`self == 0`, element by element." {
+        both 0 (input: tensor) writes(0) logical_not_;
+    }
+    "logical_and": "`self != 0 and other != 0`, element by element." {
+        both 0 (input: tensor, other: tensor) returns logical_and, out logical_and_out;
+    }
+    "logical_and_": "`self != 0 and other != 0`, element by element." {
+        method 0 (input: tensor, other: tensor) writes(0) logical_and_;
+    }
+    "logical_or": "`self != 0 or other != 0`, element by element." {
+        both 0 (input: tensor, other: tensor) returns logical_or, out logical_or_out;
+    }
+    "logical_or_": "`self != 0 or other != 0`, element by element." {
+        method 0 (input: tensor, other: tensor) writes(0) logical_or_;
+    }
+    "logical_xor": "`(self != 0) != (other != 0)`, element by element." {
+        both 0 (input: tensor, other: tensor) returns logical_xor, out logical_xor_out;
+    }
+    "logical_xor_": "`(self != 0) != (other != 0)`, element by element." {
+        method 0 (input: tensor, other: tensor) writes(0) logical_xor_;
+    }
+    "bitwise_not": "`~self`, bitwise not; for bool, logical not." {
+        both 0 (input: tensor) returns bitwise_not, out bitwise_not_out;
+    }
+    "bitwise_not_": "`~self`, bitwise not; for bool, logical not." {
+        both 0 (input: tensor) writes(0) bitwise_not_;
+    }
+    "bitwise_and": "`self & other`, bitwise and; for bool, logical and." {
+        both 0 (input: tensor, other: tensor) returns bitwise_and_tensor, out bitwise_and_tensor_out;
+        both 0 (input: tensor, other: scalar) returns bitwise_and_scalar, out bitwise_and_scalar_out;
+        function (self_: scalar, other: tensor) returns bitwise_and_scalar_tensor;
+    }
+    "bitwise_and_": "`self & other`, bitwise and; for bool, logical and." {
+        method 0 (input: tensor, other: tensor) writes(0) bitwise_and__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) bitwise_and__scalar;
+    }
+    "bitwise_or": "`self | other`, bitwise or; for bool, logical or." {
+        both 0 (input: tensor, other: tensor) returns bitwise_or_tensor, out bitwise_or_tensor_out;
+        both 0 (input: tensor, other: scalar) returns bitwise_or_scalar, out bitwise_or_scalar_out;
+        function (self_: scalar, other: tensor) returns bitwise_or_scalar_tensor;
+    }
+    "bitwise_or_": "`self | other`, bitwise or; for bool, logical or." {
+        method 0 (input: tensor, other: tensor) writes(0) bitwise_or__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) bitwise_or__scalar;
+    }
+    "bitwise_xor": "`self ^ other`, bitwise exclusive or; for bool, logical exclusive or." {
+        both 0 (input: tensor, other: tensor) returns bitwise_xor_tensor, out bitwise_xor_tensor_out;
+        both 0 (input: tensor, other: scalar) returns bitwise_xor_scalar, out bitwise_xor_scalar_out;
+        function (self_: scalar, other: tensor) returns bitwise_xor_scalar_tensor;
+    }
+    "bitwise_xor_": "`self ^ other`, bitwise exclusive or; for bool, logical exclusive or." {
+        method 0 (input: tensor, other: tensor) writes(0) bitwise_xor__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) bitwise_xor__scalar;
+    }
+}

@@ -2,264 +2,43 @@
 
 //! The names in Python of the operators in `cat_stack`.
 
-use crate::arguments::{Overload, Signature, int, tensor, tensors};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        CAT,
-        "cat(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nConcatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted."
-    ),
-    function!(
-        "",
-        CONCAT,
-        "concat(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nAnother name of `cat`."
-    ),
-    function!(
-        "",
-        CONCATENATE,
-        "concatenate(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nAnother name of `cat`."
-    ),
-    function!(
-        "",
-        STACK,
-        "stack(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nConcatenates tensors of one shape along a new dimension `dim`."
-    ),
-    function!(
-        "",
-        HSTACK,
-        "hstack(Tensor[] tensors, *, Tensor out=None)\n\nConcatenates tensors along the second dimension, vectors along the first."
-    ),
-    function!(
-        "",
-        VSTACK,
-        "vstack(Tensor[] tensors, *, Tensor out=None)\n\nConcatenates tensors along the first dimension, vectors as rows."
-    ),
-    function!(
-        "",
-        DSTACK,
-        "dstack(Tensor[] tensors, *, Tensor out=None)\n\nConcatenates tensors along the third dimension."
-    ),
-    function!("", ROW_STACK, "row_stack(Tensor[] tensors, *, Tensor out=None)\n\nAnother name of `vstack`."),
-    function!(
-        "",
-        COLUMN_STACK,
-        "column_stack(Tensor[] tensors, *, Tensor out=None)\n\nConcatenates tensors along the second dimension, vectors as columns."
-    ),
-    function!(
-        "",
-        ATLEAST_1D,
-        "atleast_1d(Tensor input)\n\nA tensor without dimensions as a vector; others are returned as they are."
-    ),
-    function!(
-        "",
-        ATLEAST_2D,
-        "atleast_2d(Tensor input)\n\nA vector as a row; tensors of two dimensions and more are returned as they are."
-    ),
-    function!(
-        "",
-        ATLEAST_3D,
-        "atleast_3d(Tensor input)\n\nA vector or matrix with dimensions inserted up to three; others are returned as they are."
-    ),
-];
-
-static CAT: Signature = Signature {
-    name: "cat",
-    overloads: &[Overload {
-        parameters: &[
-            tensors("tensors"),
-            int("dim").or("0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (tensors, dim) = (a.tensors(0)?, a.int_or(1, 0)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::cat_out(&tensors, dim, &out));
-            }
-            a.returns(|| ops::cat(&tensors, dim))
-        },
-    }],
-};
-
-static CONCAT: Signature = Signature {
-    name: "concat",
-    overloads: &[Overload {
-        parameters: &[
-            tensors("tensors"),
-            int("dim").or("0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (tensors, dim) = (a.tensors(0)?, a.int_or(1, 0)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::concat_out(&tensors, dim, &out));
-            }
-            a.returns(|| ops::concat(&tensors, dim))
-        },
-    }],
-};
-
-static CONCATENATE: Signature = Signature {
-    name: "concatenate",
-    overloads: &[Overload {
-        parameters: &[
-            tensors("tensors"),
-            int("dim").or("0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (tensors, dim) = (a.tensors(0)?, a.int_or(1, 0)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::concatenate_out(&tensors, dim, &out));
-            }
-            a.returns(|| ops::concatenate(&tensors, dim))
-        },
-    }],
-};
-
-static STACK: Signature = Signature {
-    name: "stack",
-    overloads: &[Overload {
-        parameters: &[
-            tensors("tensors"),
-            int("dim").or("0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (tensors, dim) = (a.tensors(0)?, a.int_or(1, 0)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::stack_out(&tensors, dim, &out));
-            }
-            a.returns(|| ops::stack(&tensors, dim))
-        },
-    }],
-};
-
-static HSTACK: Signature = Signature {
-    name: "hstack",
-    overloads: &[Overload {
-        parameters: &[tensors("tensors"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let tensors = a.tensors(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::hstack_out(&tensors, &out));
-            }
-            a.returns(|| ops::hstack(&tensors))
-        },
-    }],
-};
-
-static VSTACK: Signature = Signature {
-    name: "vstack",
-    overloads: &[Overload {
-        parameters: &[tensors("tensors"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let tensors = a.tensors(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::vstack_out(&tensors, &out));
-            }
-            a.returns(|| ops::vstack(&tensors))
-        },
-    }],
-};
-
-static DSTACK: Signature = Signature {
-    name: "dstack",
-    overloads: &[Overload {
-        parameters: &[tensors("tensors"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let tensors = a.tensors(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::dstack_out(&tensors, &out));
-            }
-            a.returns(|| ops::dstack(&tensors))
-        },
-    }],
-};
-
-static ROW_STACK: Signature = Signature {
-    name: "row_stack",
-    overloads: &[Overload {
-        parameters: &[tensors("tensors"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let tensors = a.tensors(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::row_stack_out(&tensors, &out));
-            }
-            a.returns(|| ops::row_stack(&tensors))
-        },
-    }],
-};
-
-static COLUMN_STACK: Signature = Signature {
-    name: "column_stack",
-    overloads: &[Overload {
-        parameters: &[tensors("tensors"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let tensors = a.tensors(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::column_stack_out(&tensors, &out));
-            }
-            a.returns(|| ops::column_stack(&tensors))
-        },
-    }],
-};
-
-static ATLEAST_1D: Signature = Signature {
-    name: "atleast_1d",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::atleast_1d(&self_))
-        },
-    }],
-};
-
-static ATLEAST_2D: Signature = Signature {
-    name: "atleast_2d",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::atleast_2d(&self_))
-        },
-    }],
-};
-
-static ATLEAST_3D: Signature = Signature {
-    name: "atleast_3d",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::atleast_3d(&self_))
-        },
-    }],
-};
+bindings! {
+    "cat": "Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted." {
+        function (tensors: tensors, dim: int = "0" 0) returns cat, out cat_out;
+    }
+    "concat": "Another name of `cat`." {
+        function (tensors: tensors, dim: int = "0" 0) returns concat, out concat_out;
+    }
+    "concatenate": "Another name of `cat`." {
+        function (tensors: tensors, dim: int = "0" 0) returns concatenate, out concatenate_out;
+    }
+    "stack": "Concatenates tensors of one shape along a new dimension `dim`." {
+        function (tensors: tensors, dim: int = "0" 0) returns stack, out stack_out;
+    }
+    "hstack": "Concatenates tensors along the second dimension, vectors along the first." {
+        function (tensors: tensors) returns hstack, out hstack_out;
+    }
+    "vstack": "Concatenates tensors along the first dimension, vectors as rows." {
+        function (tensors: tensors) returns vstack, out vstack_out;
+    }
+    "dstack": "Concatenates tensors along the third dimension." {
+        function (tensors: tensors) returns dstack, out dstack_out;
+    }
+    "row_stack": "Another name of `vstack`." {
+        function (tensors: tensors) returns row_stack, out row_stack_out;
+    }
+    "column_stack": "Concatenates tensors along the second dimension, vectors as columns." {
+        function (tensors: tensors) returns column_stack, out column_stack_out;
+    }
+    "atleast_1d": "A tensor without dimensions as a vector; others are returned as they are." {
+        function (input: tensor) returns atleast_1d;
+    }
+    "atleast_2d": "A vector as a row; tensors of two dimensions and more are returned as they are." {
+        function (input: tensor) returns atleast_2d;
+    }
+    "atleast_3d": "A vector or matrix with dimensions inserted up to three; others are returned as they are." {
+        function (input: tensor) returns atleast_3d;
+    }
+}

@@ -2,45 +2,13 @@
 
 //! The names in Python of the operators in `combinations`.
 
-use crate::arguments::{Overload, Signature, boolean, int, tensor, tensors};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        CARTESIAN_PROD,
-        "cartesian_prod(Tensor[] tensors)\n\nThe Cartesian product of vectors, a combination in each row."
-    ),
-    function!(
-        "",
-        COMBINATIONS,
-        "combinations(Tensor input, int r=2, bool with_replacement=False)\n\nAll combinations of `r` elements, in order, one in each row."
-    ),
-];
-
-static CARTESIAN_PROD: Signature = Signature {
-    name: "cartesian_prod",
-    overloads: &[Overload {
-        parameters: &[tensors("tensors")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let tensors = a.tensors(0)?;
-            a.returns(|| ops::cartesian_prod(&tensors))
-        },
-    }],
-};
-
-static COMBINATIONS: Signature = Signature {
-    name: "combinations",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("r").or("2"), boolean("with_replacement").or("False")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, r, with_replacement) = (a.tensor(0)?, a.int_or(1, 2)?, a.boolean_or(2, false)?);
-            a.returns(|| ops::combinations(&self_, r, with_replacement))
-        },
-    }],
-};
+bindings! {
+    "cartesian_prod": "The Cartesian product of vectors, a combination in each row." {
+        function (tensors: tensors) returns cartesian_prod;
+    }
+    "combinations": "All combinations of `r` elements, in order, one in each row." {
+        function (input: tensor, r: int = "2" 2, with_replacement: boolean = "False" false) returns combinations;
+    }
+}

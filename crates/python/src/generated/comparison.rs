@@ -2,606 +2,84 @@
 
 //! The names in Python of the operators in `comparison`.
 
-use crate::arguments::{Overload, Signature, boolean, float, scalar, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        EQ,
-        "eq(Tensor input, Tensor other, *, Tensor out=None)\neq(Tensor input, Number other, *, Tensor out=None)\n\n`self == other`, element by element; NaN equals nothing."
-    ),
-    method!(
-        EQ,
-        "eq(Tensor other, *, Tensor out=None)\neq(Number other, *, Tensor out=None)\n\n`self == other`, element by element; NaN equals nothing."
-    ),
-    method!(
-        EQ_,
-        "eq_(Tensor other)\neq_(Number other)\n\n`self == other`, element by element; NaN equals nothing."
-    ),
-    function!(
-        "",
-        NE,
-        "ne(Tensor input, Tensor other, *, Tensor out=None)\nne(Tensor input, Number other, *, Tensor out=None)\n\n`self != other`, element by element; NaN differs from everything."
-    ),
-    method!(
-        NE,
-        "ne(Tensor other, *, Tensor out=None)\nne(Number other, *, Tensor out=None)\n\n`self != other`, element by element; NaN differs from everything."
-    ),
-    method!(
-        NE_,
-        "ne_(Tensor other)\nne_(Number other)\n\n`self != other`, element by element; NaN differs from everything."
-    ),
-    function!(
-        "",
-        LT,
-        "lt(Tensor input, Tensor other, *, Tensor out=None)\nlt(Tensor input, Number other, *, Tensor out=None)\n\n`self < other`, element by element."
-    ),
-    method!(
-        LT,
-        "lt(Tensor other, *, Tensor out=None)\nlt(Number other, *, Tensor out=None)\n\n`self < other`, element by element."
-    ),
-    method!(LT_, "lt_(Tensor other)\nlt_(Number other)\n\n`self < other`, element by element."),
-    function!(
-        "",
-        LE,
-        "le(Tensor input, Tensor other, *, Tensor out=None)\nle(Tensor input, Number other, *, Tensor out=None)\n\n`self <= other`, element by element."
-    ),
-    method!(
-        LE,
-        "le(Tensor other, *, Tensor out=None)\nle(Number other, *, Tensor out=None)\n\n`self <= other`, element by element."
-    ),
-    method!(LE_, "le_(Tensor other)\nle_(Number other)\n\n`self <= other`, element by element."),
-    function!(
-        "",
-        GT,
-        "gt(Tensor input, Tensor other, *, Tensor out=None)\ngt(Tensor input, Number other, *, Tensor out=None)\n\n`self > other`, element by element."
-    ),
-    method!(
-        GT,
-        "gt(Tensor other, *, Tensor out=None)\ngt(Number other, *, Tensor out=None)\n\n`self > other`, element by element."
-    ),
-    method!(GT_, "gt_(Tensor other)\ngt_(Number other)\n\n`self > other`, element by element."),
-    function!(
-        "",
-        GE,
-        "ge(Tensor input, Tensor other, *, Tensor out=None)\nge(Tensor input, Number other, *, Tensor out=None)\n\n`self >= other`, element by element."
-    ),
-    method!(
-        GE,
-        "ge(Tensor other, *, Tensor out=None)\nge(Number other, *, Tensor out=None)\n\n`self >= other`, element by element."
-    ),
-    method!(GE_, "ge_(Tensor other)\nge_(Number other)\n\n`self >= other`, element by element."),
-    function!("", ISNAN, "isnan(Tensor input, *, Tensor out=None)\n\nWhether each element is NaN."),
-    method!(ISNAN, "isnan(*, Tensor out=None)\n\nWhether each element is NaN."),
-    function!("", ISFINITE, "isfinite(Tensor input)\n\nWhether each element is neither infinite nor NaN."),
-    method!(ISFINITE, "isfinite()\n\nWhether each element is neither infinite nor NaN."),
-    function!("", ISINF, "isinf(Tensor input, *, Tensor out=None)\n\nWhether each element is infinite."),
-    method!(ISINF, "isinf(*, Tensor out=None)\n\nWhether each element is infinite."),
-    function!(
-        "",
-        SIGNBIT,
-        "signbit(Tensor input, *, Tensor out=None)\n\nWhether each element has its sign bit set, as -0 has."
-    ),
-    method!(SIGNBIT, "signbit(*, Tensor out=None)\n\nWhether each element has its sign bit set, as -0 has."),
-    function!(
-        "",
-        ISCLOSE,
-        "isclose(Tensor input, Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`."
-    ),
-    method!(
-        ISCLOSE,
-        "isclose(Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`."
-    ),
-    function!(
-        "",
-        EQUAL,
-        "equal(Tensor input, Tensor other)\n\nWhether sizes and all elements are equal; NaN is not equal to itself."
-    ),
-    method!(
-        EQUAL,
-        "equal(Tensor other)\n\nWhether sizes and all elements are equal; NaN is not equal to itself."
-    ),
-    function!(
-        "",
-        ALLCLOSE,
-        "allclose(Tensor input, Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether all elements are close in the sense of `isclose`."
-    ),
-    method!(
-        ALLCLOSE,
-        "allclose(Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether all elements are close in the sense of `isclose`."
-    ),
-    function!(
-        "",
-        ISPOSINF,
-        "isposinf(Tensor input, *, Tensor out=None)\n\nWhether each element is positive infinity."
-    ),
-    method!(ISPOSINF, "isposinf(*, Tensor out=None)\n\nWhether each element is positive infinity."),
-    function!(
-        "",
-        ISNEGINF,
-        "isneginf(Tensor input, *, Tensor out=None)\n\nWhether each element is negative infinity."
-    ),
-    method!(ISNEGINF, "isneginf(*, Tensor out=None)\n\nWhether each element is negative infinity."),
-];
-
-static EQ: Signature = Signature {
-    name: "eq",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::eq_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::eq_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::eq_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::eq_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static EQ_: Signature = Signature {
-    name: "eq_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::eq__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::eq__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static NE: Signature = Signature {
-    name: "ne",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::ne_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::ne_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::ne_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::ne_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static NE_: Signature = Signature {
-    name: "ne_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::ne__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::ne__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static LT: Signature = Signature {
-    name: "lt",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::lt_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::lt_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::lt_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::lt_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static LT_: Signature = Signature {
-    name: "lt_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::lt__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::lt__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static LE: Signature = Signature {
-    name: "le",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::le_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::le_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::le_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::le_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static LE_: Signature = Signature {
-    name: "le_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::le__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::le__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static GT: Signature = Signature {
-    name: "gt",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::gt_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::gt_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::gt_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::gt_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static GT_: Signature = Signature {
-    name: "gt_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::gt__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::gt__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static GE: Signature = Signature {
-    name: "ge",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::ge_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::ge_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::ge_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::ge_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static GE_: Signature = Signature {
-    name: "ge_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::ge__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::ge__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static ISNAN: Signature = Signature {
-    name: "isnan",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::isnan_out(&self_, &out));
-            }
-            a.returns(|| ops::isnan(&self_))
-        },
-    }],
-};
-
-static ISFINITE: Signature = Signature {
-    name: "isfinite",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::isfinite(&self_))
-        },
-    }],
-};
-
-static ISINF: Signature = Signature {
-    name: "isinf",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::isinf_out(&self_, &out));
-            }
-            a.returns(|| ops::isinf(&self_))
-        },
-    }],
-};
-
-static SIGNBIT: Signature = Signature {
-    name: "signbit",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::signbit_out(&self_, &out));
-            }
-            a.returns(|| ops::signbit(&self_))
-        },
-    }],
-};
-
-static ISCLOSE: Signature = Signature {
-    name: "isclose",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("other"),
-            float("rtol").or("1e-5"),
-            float("atol").or("1e-8"),
-            boolean("equal_nan").or("False"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other, rtol, atol, equal_nan) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.float_or(2, 1e-5)?,
-                a.float_or(3, 1e-8)?,
-                a.boolean_or(4, false)?,
-            );
-            a.returns(|| ops::isclose(&self_, &other, rtol, atol, equal_nan))
-        },
-    }],
-};
-
-static EQUAL: Signature = Signature {
-    name: "equal",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.returns(|| ops::equal(&self_, &other))
-        },
-    }],
-};
-
-static ALLCLOSE: Signature = Signature {
-    name: "allclose",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("other"),
-            float("rtol").or("1e-5"),
-            float("atol").or("1e-8"),
-            boolean("equal_nan").or("False"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other, rtol, atol, equal_nan) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.float_or(2, 1e-5)?,
-                a.float_or(3, 1e-8)?,
-                a.boolean_or(4, false)?,
-            );
-            a.returns(|| ops::allclose(&self_, &other, rtol, atol, equal_nan))
-        },
-    }],
-};
-
-static ISPOSINF: Signature = Signature {
-    name: "isposinf",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::isposinf_out(&self_, &out));
-            }
-            a.returns(|| ops::isposinf(&self_))
-        },
-    }],
-};
-
-static ISNEGINF: Signature = Signature {
-    name: "isneginf",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::isneginf_out(&self_, &out));
-            }
-            a.returns(|| ops::isneginf(&self_))
-        },
-    }],
-};
+bindings! {
+    "eq": "`self == other`, element by element; NaN equals nothing." {
+        both 0 (input: tensor, other: tensor) returns eq_tensor, out eq_tensor_out;
+        both 0 (input: tensor, other: scalar) returns eq_scalar, out eq_scalar_out;
+    }
+    "eq_": "`self == other`, element by element; NaN equals nothing." {
+        method 0 (input: tensor, other: tensor) writes(0) eq__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) eq__scalar;
+    }
+    "ne": "`self != other`, element by element; NaN differs from everything." {
+        both 0 (input: tensor, other: tensor) returns ne_tensor, out ne_tensor_out;
+        both 0 (input: tensor, other: scalar) returns ne_scalar, out ne_scalar_out;
+    }
+    "ne_": "`self != other`, element by element; NaN differs from everything." {
+        method 0 (input: tensor, other: tensor) writes(0) ne__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) ne__scalar;
+    }
+    "lt": "`self < other`, element by element." {
+        both 0 (input: tensor, other: tensor) returns lt_tensor, out lt_tensor_out;
+        both 0 (input: tensor, other: scalar) returns lt_scalar, out lt_scalar_out;
+    }
+    "lt_": "`self < other`, element by element." {
+        method 0 (input: tensor, other: tensor) writes(0) lt__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) lt__scalar;
+    }
+    "le": "`self <= other`, element by element." {
+        both 0 (input: tensor, other: tensor) returns le_tensor, out le_tensor_out;
+        both 0 (input: tensor, other: scalar) returns le_scalar, out le_scalar_out;
+    }
+    "le_": "`self <= other`, element by element." {
+        method 0 (input: tensor, other: tensor) writes(0) le__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) le__scalar;
+    }
+    "gt": "`self > other`, element by element." {
+        both 0 (input: tensor, other: tensor) returns gt_tensor, out gt_tensor_out;
+        both 0 (input: tensor, other: scalar) returns gt_scalar, out gt_scalar_out;
+    }
+    "gt_": "`self > other`, element by element." {
+        method 0 (input: tensor, other: tensor) writes(0) gt__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) gt__scalar;
+    }
+    "ge": "`self >= other`, element by element." {
+        both 0 (input: tensor, other: tensor) returns ge_tensor, out ge_tensor_out;
+        both 0 (input: tensor, other: scalar) returns ge_scalar, out ge_scalar_out;
+    }
+    "ge_": "`self >= other`, element by element." {
+        method 0 (input: tensor, other: tensor) writes(0) ge__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) ge__scalar;
+    }
+    "isnan": "Whether each element is NaN." {
+        both 0 (input: tensor) returns isnan, out isnan_out;
+    }
+    "isfinite": "Whether each element is neither infinite nor NaN." {
+        both 0 (input: tensor) returns isfinite;
+    }
+    "isinf": "Whether each element is infinite." {
+        both 0 (input: tensor) returns isinf, out isinf_out;
+    }
+    "signbit": "Whether each element has its sign bit set, as -0 has." {
+        both 0 (input: tensor) returns signbit, out signbit_out;
+    }
+    "isclose": "Whether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`." {
+        both 0 (input: tensor, other: tensor, rtol: float = "1e-5" 1e-5, atol: float = "1e-8" 1e-8,
+            equal_nan: boolean = "False" false) returns isclose;
+    }
+    "equal": "Whether sizes and all elements are equal; NaN is not equal to itself." {
+        both 0 (input: tensor, other: tensor) returns equal;
+    }
+    "allclose": "Whether all elements are close in the sense of `isclose`." {
+        both 0 (input: tensor, other: tensor, rtol: float = "1e-5" 1e-5, atol: float = "1e-8" 1e-8,
+            equal_nan: boolean = "False" false) returns allclose;
+    }
+    "isposinf": "Whether each element is positive infinity." {
+        both 0 (input: tensor) returns isposinf, out isposinf_out;
+    }
+    "isneginf": "Whether each element is negative infinity." {
+        both 0 (input: tensor) returns isneginf, out isneginf_out;
+    }
+}

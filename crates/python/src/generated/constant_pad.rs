@@ -2,34 +2,12 @@
 
 //! The names in Python of the operators in `constant_pad`.
 
-use crate::arguments::{Overload, Signature, ints, scalar, tensor};
-use crate::call::{Binding, function};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[function!(
-    "",
-    CONSTANT_PAD_ND,
-    "constant_pad_nd(Tensor input, int[] pad, Number value=0, *, Tensor out=None)\n\n`self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements."
-)];
-
-static CONSTANT_PAD_ND: Signature = Signature {
-    name: "constant_pad_nd",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("pad", 0),
-            scalar("value").or("0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, pad, value) = (a.tensor(0)?, a.ints(1)?, a.scalar_or(2, Scalar::Int(0))?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::constant_pad_nd_out(&self_, &pad, value, &out));
-            }
-            a.returns(|| ops::constant_pad_nd(&self_, &pad, value))
-        },
-    }],
-};
+bindings! {
+    "constant_pad_nd": "`self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements." {
+        function (input: tensor, pad: ints(0), value: scalar = "0" Scalar::Int(0)) returns constant_pad_nd,
+            out constant_pad_nd_out;
+    }
+}

@@ -2,412 +2,55 @@
 
 //! The names in Python of the operators in `convolution`.
 
-use crate::arguments::{Overload, Signature, boolean, int, ints, string, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
+use flambeau_core::DimVec;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        CONV1D,
-        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', int[1] dilation=1, int groups=1)\nconv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1)\n\n`conv1d` with no padding (\"valid\"), or as much as keeps the size (\"same\")."
-    ),
-    function!(
-        "",
-        CONV_TRANSPOSE1D,
-        "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1)\n\n`y[f][x * stride - padding + k * dilation] += weight[c][f][k] * input[c][x]`, the transpose of `conv1d`, with `weight` of `c x filters/groups x k`."
-    ),
-    function!(
-        "",
-        CONV2D,
-        "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', int[2] dilation=1, int groups=1)\nconv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1)\n\n`conv2d` with no padding (\"valid\"), or as much as keeps the size (\"same\")."
-    ),
-    function!(
-        "",
-        CONV_TRANSPOSE2D,
-        "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1)\n\n`conv_transpose1d` over two dimensions, with `weight` of `c x filters/groups x kh x kw`."
-    ),
-    function!(
-        "",
-        CONV3D,
-        "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', int[3] dilation=1, int groups=1)\nconv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1)\n\n`conv3d` with no padding (\"valid\"), or as much as keeps the size (\"same\")."
-    ),
-    function!(
-        "",
-        CONV_TRANSPOSE3D,
-        "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1)\n\n`conv_transpose1d` over three dimensions, with `weight` of `c x filters/groups x kd x kh x kw`."
-    ),
-    function!(
-        "",
-        CONVOLUTION,
-        "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, *, Tensor out=None)\n\n`conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.\n\nEach list has a value for each dimension, or one for all. The result has the memory format of `input`."
-    ),
-];
-
-static CONV1D: Signature = Signature {
-    name: "conv1d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("weight"),
-                tensor("bias").or_none().or("None"),
-                ints("stride", 1).or("1"),
-                string("padding").or("'valid'"),
-                ints("dilation", 1).or("1"),
-                int("groups").or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, weight, bias, stride, padding, dilation, groups) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.optional_tensor(2)?,
-                    a.ints_or(3, &[1])?,
-                    a.string_or(4, "valid")?,
-                    a.ints_or(5, &[1])?,
-                    a.int_or(6, 1)?,
-                );
-                a.returns(|| {
-                    ops::conv1d_padding(&input, &weight, bias.as_deref(), &stride, padding, &dilation, groups)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("weight"),
-                tensor("bias").or_none().or("None"),
-                ints("stride", 1).or("1"),
-                ints("padding", 1).or("0"),
-                ints("dilation", 1).or("1"),
-                int("groups").or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, weight, bias, stride, padding, dilation, groups) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.optional_tensor(2)?,
-                    a.ints_or(3, &[1])?,
-                    a.ints_or(4, &[0])?,
-                    a.ints_or(5, &[1])?,
-                    a.int_or(6, 1)?,
-                );
-                a.returns(|| {
-                    ops::conv1d(&input, &weight, bias.as_deref(), &stride, &padding, &dilation, groups)
-                })
-            },
-        },
-    ],
-};
-
-static CONV_TRANSPOSE1D: Signature = Signature {
-    name: "conv_transpose1d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("weight"),
-            tensor("bias").or_none().or("None"),
-            ints("stride", 1).or("1"),
-            ints("padding", 1).or("0"),
-            ints("output_padding", 1).or("0"),
-            int("groups").or("1"),
-            ints("dilation", 1).or("1"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, weight, bias, stride, padding, output_padding, groups, dilation) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.optional_tensor(2)?,
-                a.ints_or(3, &[1])?,
-                a.ints_or(4, &[0])?,
-                a.ints_or(5, &[0])?,
-                a.int_or(6, 1)?,
-                a.ints_or(7, &[1])?,
-            );
-            a.returns(|| {
-                ops::conv_transpose1d(
-                    &input,
-                    &weight,
-                    bias.as_deref(),
-                    &stride,
-                    &padding,
-                    &output_padding,
-                    groups,
-                    &dilation,
-                )
-            })
-        },
-    }],
-};
-
-static CONV2D: Signature = Signature {
-    name: "conv2d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("weight"),
-                tensor("bias").or_none().or("None"),
-                ints("stride", 2).or("1"),
-                string("padding").or("'valid'"),
-                ints("dilation", 2).or("1"),
-                int("groups").or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, weight, bias, stride, padding, dilation, groups) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.optional_tensor(2)?,
-                    a.ints_or(3, &[1, 1])?,
-                    a.string_or(4, "valid")?,
-                    a.ints_or(5, &[1, 1])?,
-                    a.int_or(6, 1)?,
-                );
-                a.returns(|| {
-                    ops::conv2d_padding(&input, &weight, bias.as_deref(), &stride, padding, &dilation, groups)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("weight"),
-                tensor("bias").or_none().or("None"),
-                ints("stride", 2).or("1"),
-                ints("padding", 2).or("0"),
-                ints("dilation", 2).or("1"),
-                int("groups").or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, weight, bias, stride, padding, dilation, groups) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.optional_tensor(2)?,
-                    a.ints_or(3, &[1, 1])?,
-                    a.ints_or(4, &[0, 0])?,
-                    a.ints_or(5, &[1, 1])?,
-                    a.int_or(6, 1)?,
-                );
-                a.returns(|| {
-                    ops::conv2d(&input, &weight, bias.as_deref(), &stride, &padding, &dilation, groups)
-                })
-            },
-        },
-    ],
-};
-
-static CONV_TRANSPOSE2D: Signature = Signature {
-    name: "conv_transpose2d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("weight"),
-            tensor("bias").or_none().or("None"),
-            ints("stride", 2).or("1"),
-            ints("padding", 2).or("0"),
-            ints("output_padding", 2).or("0"),
-            int("groups").or("1"),
-            ints("dilation", 2).or("1"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, weight, bias, stride, padding, output_padding, groups, dilation) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.optional_tensor(2)?,
-                a.ints_or(3, &[1, 1])?,
-                a.ints_or(4, &[0, 0])?,
-                a.ints_or(5, &[0, 0])?,
-                a.int_or(6, 1)?,
-                a.ints_or(7, &[1, 1])?,
-            );
-            a.returns(|| {
-                ops::conv_transpose2d_input(
-                    &input,
-                    &weight,
-                    bias.as_deref(),
-                    &stride,
-                    &padding,
-                    &output_padding,
-                    groups,
-                    &dilation,
-                )
-            })
-        },
-    }],
-};
-
-static CONV3D: Signature = Signature {
-    name: "conv3d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("weight"),
-                tensor("bias").or_none().or("None"),
-                ints("stride", 3).or("1"),
-                string("padding").or("'valid'"),
-                ints("dilation", 3).or("1"),
-                int("groups").or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, weight, bias, stride, padding, dilation, groups) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.optional_tensor(2)?,
-                    a.ints_or(3, &[1, 1, 1])?,
-                    a.string_or(4, "valid")?,
-                    a.ints_or(5, &[1, 1, 1])?,
-                    a.int_or(6, 1)?,
-                );
-                a.returns(|| {
-                    ops::conv3d_padding(&input, &weight, bias.as_deref(), &stride, padding, &dilation, groups)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("weight"),
-                tensor("bias").or_none().or("None"),
-                ints("stride", 3).or("1"),
-                ints("padding", 3).or("0"),
-                ints("dilation", 3).or("1"),
-                int("groups").or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, weight, bias, stride, padding, dilation, groups) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.optional_tensor(2)?,
-                    a.ints_or(3, &[1, 1, 1])?,
-                    a.ints_or(4, &[0, 0, 0])?,
-                    a.ints_or(5, &[1, 1, 1])?,
-                    a.int_or(6, 1)?,
-                );
-                a.returns(|| {
-                    ops::conv3d(&input, &weight, bias.as_deref(), &stride, &padding, &dilation, groups)
-                })
-            },
-        },
-    ],
-};
-
-static CONV_TRANSPOSE3D: Signature = Signature {
-    name: "conv_transpose3d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("weight"),
-            tensor("bias").or_none().or("None"),
-            ints("stride", 3).or("1"),
-            ints("padding", 3).or("0"),
-            ints("output_padding", 3).or("0"),
-            int("groups").or("1"),
-            ints("dilation", 3).or("1"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, weight, bias, stride, padding, output_padding, groups, dilation) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.optional_tensor(2)?,
-                a.ints_or(3, &[1, 1, 1])?,
-                a.ints_or(4, &[0, 0, 0])?,
-                a.ints_or(5, &[0, 0, 0])?,
-                a.int_or(6, 1)?,
-                a.ints_or(7, &[1, 1, 1])?,
-            );
-            a.returns(|| {
-                ops::conv_transpose3d_input(
-                    &input,
-                    &weight,
-                    bias.as_deref(),
-                    &stride,
-                    &padding,
-                    &output_padding,
-                    groups,
-                    &dilation,
-                )
-            })
-        },
-    }],
-};
-
-static CONVOLUTION: Signature = Signature {
-    name: "convolution",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("weight"),
-            tensor("bias").or_none(),
-            ints("stride", 0),
-            ints("padding", 0),
-            ints("dilation", 0),
-            boolean("transposed"),
-            ints("output_padding", 0),
-            int("groups"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.optional_tensor(2)?,
-                a.ints(3)?,
-                a.ints(4)?,
-                a.ints(5)?,
-                a.boolean(6)?,
-                a.ints(7)?,
-                a.int(8)?,
-            );
-            if let Some(out) = a.optional_tensor(9)? {
-                return a.writes(9, || {
-                    ops::convolution_out(
-                        &input,
-                        &weight,
-                        bias.as_deref(),
-                        &stride,
-                        &padding,
-                        &dilation,
-                        transposed,
-                        &output_padding,
-                        groups,
-                        &out,
-                    )
-                });
-            }
-            a.returns(|| {
-                ops::convolution(
-                    &input,
-                    &weight,
-                    bias.as_deref(),
-                    &stride,
-                    &padding,
-                    &dilation,
-                    transposed,
-                    &output_padding,
-                    groups,
-                )
-            })
-        },
-    }],
-};
+bindings! {
+    "conv1d": "`conv1d` with no padding (\"valid\"), or as much as keeps the size (\"same\")." {
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(1) = "1" DimVec::from_slice(&[1]), padding: string = "'valid'" "valid",
+            dilation: ints(1) = "1" DimVec::from_slice(&[1]), groups: int = "1" 1) returns conv1d_padding;
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(1) = "1" DimVec::from_slice(&[1]), padding: ints(1) = "0" DimVec::from_slice(&[0]),
+            dilation: ints(1) = "1" DimVec::from_slice(&[1]), groups: int = "1" 1) returns conv1d;
+    }
+    "conv_transpose1d": "`y[f][x * stride - padding + k * dilation] += weight[c][f][k] * input[c][x]`, the transpose of `conv1d`, with `weight` of `c x filters/groups x k`." {
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(1) = "1" DimVec::from_slice(&[1]), padding: ints(1) = "0" DimVec::from_slice(&[0]),
+            output_padding: ints(1) = "0" DimVec::from_slice(&[0]), groups: int = "1" 1,
+            dilation: ints(1) = "1" DimVec::from_slice(&[1])) returns conv_transpose1d;
+    }
+    "conv2d": "`conv2d` with no padding (\"valid\"), or as much as keeps the size (\"same\")." {
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(2) = "1" DimVec::from_slice(&[1, 1]), padding: string = "'valid'" "valid",
+            dilation: ints(2) = "1" DimVec::from_slice(&[1, 1]), groups: int = "1" 1) returns conv2d_padding;
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(2) = "1" DimVec::from_slice(&[1, 1]), padding: ints(2) = "0" DimVec::from_slice(&[0, 0]),
+            dilation: ints(2) = "1" DimVec::from_slice(&[1, 1]), groups: int = "1" 1) returns conv2d;
+    }
+    "conv_transpose2d": "`conv_transpose1d` over two dimensions, with `weight` of `c x filters/groups x kh x kw`." {
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(2) = "1" DimVec::from_slice(&[1, 1]), padding: ints(2) = "0" DimVec::from_slice(&[0, 0]),
+            output_padding: ints(2) = "0" DimVec::from_slice(&[0, 0]), groups: int = "1" 1,
+            dilation: ints(2) = "1" DimVec::from_slice(&[1, 1])) returns conv_transpose2d_input;
+    }
+    "conv3d": "`conv3d` with no padding (\"valid\"), or as much as keeps the size (\"same\")." {
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(3) = "1" DimVec::from_slice(&[1, 1, 1]), padding: string = "'valid'" "valid",
+            dilation: ints(3) = "1" DimVec::from_slice(&[1, 1, 1]), groups: int = "1" 1) returns conv3d_padding;
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(3) = "1" DimVec::from_slice(&[1, 1, 1]), padding: ints(3) = "0" DimVec::from_slice(&[0, 0,
+            0]), dilation: ints(3) = "1" DimVec::from_slice(&[1, 1, 1]), groups: int = "1" 1) returns conv3d;
+    }
+    "conv_transpose3d": "`conv_transpose1d` over three dimensions, with `weight` of `c x filters/groups x kd x kh x kw`." {
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None,
+            stride: ints(3) = "1" DimVec::from_slice(&[1, 1, 1]), padding: ints(3) = "0" DimVec::from_slice(&[0, 0,
+            0]), output_padding: ints(3) = "0" DimVec::from_slice(&[0, 0, 0]), groups: int = "1" 1,
+            dilation: ints(3) = "1" DimVec::from_slice(&[1, 1, 1])) returns conv_transpose3d_input;
+    }
+    "convolution": "`conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.\n\nEach list has a value for each dimension, or one for all. The result has the memory format of `input`." {
+        function (input: tensor, weight: tensor, bias: optional tensor, stride: ints(0), padding: ints(0),
+            dilation: ints(0), transposed: boolean, output_padding: ints(0), groups: int) returns convolution,
+            out convolution_out;
+    }
+}

@@ -2,201 +2,35 @@
 
 //! The names in Python of the operators in `copy`.
 
-use crate::arguments::{Overload, Signature, boolean, device, dtype, layout, memory_format, scalar, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    method!(
-        COPY_,
-        "copy_(Tensor src, bool non_blocking=False)\n\nWrites `src`, broadcast and converted, into `self`."
-    ),
-    function!(
-        "",
-        CLONE,
-        "clone(Tensor input, *, memory_format? memory_format=None, Tensor out=None)\n\nA copy with its own storage."
-    ),
-    method!(
-        CLONE,
-        "clone(*, memory_format? memory_format=None, Tensor out=None)\n\nA copy with its own storage."
-    ),
-    function!(
-        "",
-        _TO_COPY,
-        "_to_copy(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool non_blocking=False, memory_format? memory_format=None, Tensor out=None)\n\nA copy of another dtype, on another device or in another memory format."
-    ),
-    function!(
-        "",
-        FILL_,
-        "fill_(Tensor input, Tensor value)\nfill_(Tensor input, Number value)\n\nA tensor like `self` filled with the element of a tensor without dimensions."
-    ),
-    method!(FILL_, "fill_(Number value)\n\nFills `self` with `value`."),
-    function!("", ZERO_, "zero_(Tensor input)\n\nFills `self` with zeros."),
-    method!(ZERO_, "zero_()\n\nFills `self` with zeros."),
-    function!(
-        "",
-        FILL,
-        "fill(Tensor input, Tensor value, *, Tensor out=None)\nfill(Tensor input, Number value, *, Tensor out=None)\n\nA tensor like `self` filled with the element of a tensor without dimensions."
-    ),
-    function!(
-        "",
-        COPY,
-        "copy(Tensor input, Tensor src, bool non_blocking=False, *, Tensor out=None)\n\nA tensor like `self` with the values of `src`."
-    ),
-];
-
-static COPY_: Signature = Signature {
-    name: "copy_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("src").or_number(), boolean("non_blocking").or("False")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, src, non_blocking) = (a.tensor(0)?, a.tensor(1)?, a.boolean_or(2, false)?);
-            a.writes(0, || ops::copy_(&self_, &src, non_blocking))
-        },
-    }],
-};
-
-static CLONE: Signature = Signature {
-    name: "clone",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, memory_format) = (a.tensor(0)?, a.optional_memory_format(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::clone_out(&self_, memory_format, &out));
-            }
-            a.returns(|| ops::clone(&self_, memory_format))
-        },
-    }],
-};
-
-static _TO_COPY: Signature = Signature {
-    name: "_to_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("non_blocking").by_keyword().or("False"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dtype, layout, device, pin_memory, non_blocking, memory_format) = (
-                a.tensor(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-                a.boolean_or(5, false)?,
-                a.optional_memory_format(6)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                return a.writes(7, || ops::_to_copy_out(&self_, non_blocking, memory_format, &out));
-            }
-            a.returns(|| {
-                ops::_to_copy(&self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
-            })
-        },
-    }],
-};
-
-static FILL_: Signature = Signature {
-    name: "fill_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("value")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, value) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::fill__tensor(&self_, &value))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("value")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, value) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::fill__scalar(&self_, value))
-            },
-        },
-    ],
-};
-
-static ZERO_: Signature = Signature {
-    name: "zero_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::zero_(&self_))
-        },
-    }],
-};
-
-static FILL: Signature = Signature {
-    name: "fill",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("value"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, value) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::fill_tensor_out(&self_, &value, &out));
-                }
-                a.returns(|| ops::fill_tensor(&self_, &value))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("value"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, value) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::fill_scalar_out(&self_, value, &out));
-                }
-                a.returns(|| ops::fill_scalar(&self_, value))
-            },
-        },
-    ],
-};
-
-static COPY: Signature = Signature {
-    name: "copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("src"),
-            boolean("non_blocking").or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, src, non_blocking) = (a.tensor(0)?, a.tensor(1)?, a.boolean_or(2, false)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::copy_out(&self_, &src, non_blocking, &out));
-            }
-            a.returns(|| ops::copy(&self_, &src, non_blocking))
-        },
-    }],
-};
+bindings! {
+    "copy_": "Writes `src`, broadcast and converted, into `self`." {
+        method 0 (input: tensor, src: tensor_or_number, non_blocking: boolean = "False" false) writes(0) copy_;
+    }
+    "clone": "A copy with its own storage." {
+        both 0 (input: tensor, memory_format: keyword optional memory_format = "None" None) returns clone,
+            out clone_out;
+    }
+    "_to_copy": "A copy of another dtype, on another device or in another memory format." {
+        function (input: tensor, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None, non_blocking: keyword boolean = "False" false,
+            memory_format: keyword optional memory_format = "None" None) returns _to_copy, out _to_copy_out(input,
+            non_blocking, memory_format);
+    }
+    "fill_": "A tensor like `self` filled with the element of a tensor without dimensions." {
+        function (input: tensor, value: tensor) writes(0) fill__tensor;
+        both 0 (input: tensor, value: scalar) writes(0) fill__scalar;
+    }
+    "zero_": "Fills `self` with zeros." {
+        both 0 (input: tensor) writes(0) zero_;
+    }
+    "fill": "A tensor like `self` filled with the element of a tensor without dimensions." {
+        function (input: tensor, value: tensor) returns fill_tensor, out fill_tensor_out;
+        function (input: tensor, value: scalar) returns fill_scalar, out fill_scalar_out;
+    }
+    "copy": "A tensor like `self` with the values of `src`." {
+        function (input: tensor, src: tensor, non_blocking: boolean = "False" false) returns copy, out copy_out;
+    }
+}

@@ -2,59 +2,14 @@
 
 //! The names in Python of the operators in `cov_corrcoef`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        COV,
-        "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)\n\n`(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given."
-    ),
-    method!(
-        COV,
-        "cov(*, int correction=1, Tensor? fweights=None, Tensor? aweights=None)\n\n`(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given."
-    ),
-    function!(
-        "",
-        CORRCOEF,
-        "corrcoef(Tensor input)\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1."
-    ),
-    method!(
-        CORRCOEF,
-        "corrcoef()\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1."
-    ),
-];
-
-static COV: Signature = Signature {
-    name: "cov",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("correction").by_keyword().or("1"),
-            tensor("fweights").by_keyword().or_none().or("None"),
-            tensor("aweights").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, correction, fweights, aweights) =
-                (a.tensor(0)?, a.int_or(1, 1)?, a.optional_tensor(2)?, a.optional_tensor(3)?);
-            a.returns(|| ops::cov(&self_, correction, fweights.as_deref(), aweights.as_deref()))
-        },
-    }],
-};
-
-static CORRCOEF: Signature = Signature {
-    name: "corrcoef",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::corrcoef(&self_))
-        },
-    }],
-};
+bindings! {
+    "cov": "`(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given." {
+        both 0 (input: tensor, correction: keyword int = "1" 1, fweights: keyword optional tensor = "None" None,
+            aweights: keyword optional tensor = "None" None) returns cov;
+    }
+    "corrcoef": "`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1." {
+        both 0 (input: tensor) returns corrcoef;
+    }
+}

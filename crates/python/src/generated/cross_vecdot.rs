@@ -2,91 +2,17 @@
 
 //! The names in Python of the operators in `cross_vecdot`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "_linalg",
-        LINALG_CROSS,
-        "linalg_cross(Tensor input, Tensor other, *, int dim=-1, Tensor out=None)\n\nThe cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically."
-    ),
-    function!(
-        "",
-        CROSS,
-        "cross(Tensor input, Tensor other, int? dim=None, *, Tensor out=None)\n\n`linalg_cross` along `dim`, or along the first dimension of size 3."
-    ),
-    method!(
-        CROSS,
-        "cross(Tensor other, int? dim=None, *, Tensor out=None)\n\n`linalg_cross` along `dim`, or along the first dimension of size 3."
-    ),
-    function!(
-        "_linalg",
-        LINALG_VECDOT,
-        "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1, Tensor out=None)\n\n`sum(x * y)` along a dimension."
-    ),
-];
-
-static LINALG_CROSS: Signature = Signature {
-    name: "linalg_cross",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("other"),
-            int("dim").by_keyword().or("-1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, other, dim) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, -1)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::linalg_cross_out(&self_, &other, dim, &out));
-            }
-            a.returns(|| ops::linalg_cross(&self_, &other, dim))
-        },
-    }],
-};
-
-static CROSS: Signature = Signature {
-    name: "cross",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("other"),
-            int("dim").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other, dim) = (a.tensor(0)?, a.tensor(1)?, a.optional_int(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::cross_out(&self_, &other, dim, &out));
-            }
-            a.returns(|| ops::cross(&self_, &other, dim))
-        },
-    }],
-};
-
-static LINALG_VECDOT: Signature = Signature {
-    name: "linalg_vecdot",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("x"),
-            tensor("y"),
-            int("dim").by_keyword().or("-1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (x, y, dim) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, -1)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::linalg_vecdot_out(&x, &y, dim, &out));
-            }
-            a.returns(|| ops::linalg_vecdot(&x, &y, dim))
-        },
-    }],
-};
+bindings! {
+    "linalg_cross" in "_linalg": "The cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically." {
+        function (input: tensor, other: tensor, dim: keyword int = "-1" -1) returns linalg_cross,
+            out linalg_cross_out;
+    }
+    "cross": "`linalg_cross` along `dim`, or along the first dimension of size 3." {
+        both 0 (input: tensor, other: tensor, dim: optional int = "None" None) returns cross, out cross_out;
+    }
+    "linalg_vecdot" in "_linalg": "`sum(x * y)` along a dimension." {
+        function (x: tensor, y: tensor, dim: keyword int = "-1" -1) returns linalg_vecdot, out linalg_vecdot_out;
+    }
+}

@@ -2,62 +2,13 @@
 
 //! The names in Python of the operators in `cummax_cummin`.
 
-use crate::arguments::{Overload, Signature, int, tensor, tensors};
-use crate::call::{Binding, function, method};
-use crate::return_types::Names;
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        CUMMAX,
-        "cummax(Tensor input, int dim, *, Tensor out=None)\n\nThe maximum up to each element of a dimension, and its last index."
-    ),
-    method!(
-        CUMMAX,
-        "cummax(int dim, *, Tensor out=None)\n\nThe maximum up to each element of a dimension, and its last index."
-    ),
-    function!(
-        "",
-        CUMMIN,
-        "cummin(Tensor input, int dim, *, Tensor out=None)\n\nThe minimum up to each element of a dimension, and its last index."
-    ),
-    method!(
-        CUMMIN,
-        "cummin(int dim, *, Tensor out=None)\n\nThe minimum up to each element of a dimension, and its last index."
-    ),
-];
-
-static CUMMAX: Signature = Signature {
-    name: "cummax",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), tensors("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.out_tensors(2, 2)? {
-                return a.writes(2, || ops::cummax_out(&self_, dim, &out[0], &out[1]));
-            }
-            static NAMES: Names = Names::new("cummax", &["values", "indices"]);
-            a.returns_named(&NAMES, || ops::cummax(&self_, dim))
-        },
-    }],
-};
-
-static CUMMIN: Signature = Signature {
-    name: "cummin",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), tensors("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.out_tensors(2, 2)? {
-                return a.writes(2, || ops::cummin_out(&self_, dim, &out[0], &out[1]));
-            }
-            static NAMES: Names = Names::new("cummin", &["values", "indices"]);
-            a.returns_named(&NAMES, || ops::cummin(&self_, dim))
-        },
-    }],
-};
+bindings! {
+    "cummax": "The maximum up to each element of a dimension, and its last index." {
+        both 0 (input: tensor, dim: int) named("values", "indices") cummax, outs [0, 1] cummax_out;
+    }
+    "cummin": "The minimum up to each element of a dimension, and its last index." {
+        both 0 (input: tensor, dim: int) named("values", "indices") cummin, outs [0, 1] cummin_out;
+    }
+}

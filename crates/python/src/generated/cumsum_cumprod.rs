@@ -2,146 +2,26 @@
 
 //! The names in Python of the operators in `cumsum_cumprod`.
 
-use crate::arguments::{Overload, Signature, boolean, dtype, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        CUMSUM,
-        "cumsum(Tensor input, int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise."
-    ),
-    method!(
-        CUMSUM,
-        "cumsum(int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise."
-    ),
-    method!(
-        CUMSUM_,
-        "cumsum_(int dim, *, dtype? dtype=None)\n\n`y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise."
-    ),
-    function!(
-        "",
-        CUMPROD,
-        "cumprod(Tensor input, int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise."
-    ),
-    method!(
-        CUMPROD,
-        "cumprod(int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise."
-    ),
-    method!(
-        CUMPROD_,
-        "cumprod_(int dim, *, dtype? dtype=None)\n\n`y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise."
-    ),
-    function!(
-        "",
-        _LINEAR_RECURRENCE,
-        "_linear_recurrence(Tensor factor, Tensor input, int dim, bool reverse)\n\n`y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`. The first factor is not read."
-    ),
-    function!(
-        "",
-        LOGCUMSUMEXP,
-        "logcumsumexp(Tensor input, int dim, *, Tensor out=None)\n\n`log(cumsum(exp(self)))` along a dimension, without overflow."
-    ),
-    method!(
-        LOGCUMSUMEXP,
-        "logcumsumexp(int dim, *, Tensor out=None)\n\n`log(cumsum(exp(self)))` along a dimension, without overflow."
-    ),
-];
-
-static CUMSUM: Signature = Signature {
-    name: "cumsum",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, dtype) = (a.tensor(0)?, a.int(1)?, a.optional_dtype(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::cumsum_out(&self_, dim, dtype, &out));
-            }
-            a.returns(|| ops::cumsum(&self_, dim, dtype))
-        },
-    }],
-};
-
-static CUMSUM_: Signature = Signature {
-    name: "cumsum_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), dtype("dtype").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dim, dtype) = (a.tensor(0)?, a.int(1)?, a.optional_dtype(2)?);
-            a.writes(0, || ops::cumsum_(&self_, dim, dtype))
-        },
-    }],
-};
-
-static CUMPROD: Signature = Signature {
-    name: "cumprod",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, dtype) = (a.tensor(0)?, a.int(1)?, a.optional_dtype(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::cumprod_out(&self_, dim, dtype, &out));
-            }
-            a.returns(|| ops::cumprod(&self_, dim, dtype))
-        },
-    }],
-};
-
-static CUMPROD_: Signature = Signature {
-    name: "cumprod_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), dtype("dtype").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dim, dtype) = (a.tensor(0)?, a.int(1)?, a.optional_dtype(2)?);
-            a.writes(0, || ops::cumprod_(&self_, dim, dtype))
-        },
-    }],
-};
-
-static _LINEAR_RECURRENCE: Signature = Signature {
-    name: "_linear_recurrence",
-    overloads: &[Overload {
-        parameters: &[tensor("factor"), tensor("input"), int("dim"), boolean("reverse")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (factor, input, dim, reverse) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.boolean(3)?);
-            a.returns(|| ops::_linear_recurrence(&factor, &input, dim, reverse))
-        },
-    }],
-};
-
-static LOGCUMSUMEXP: Signature = Signature {
-    name: "logcumsumexp",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::logcumsumexp_out(&self_, dim, &out));
-            }
-            a.returns(|| ops::logcumsumexp(&self_, dim))
-        },
-    }],
-};
+bindings! {
+    "cumsum": "`y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise." {
+        both 0 (input: tensor, dim: int, dtype: keyword optional dtype = "None" None) returns cumsum, out cumsum_out;
+    }
+    "cumsum_": "`y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise." {
+        method 0 (input: tensor, dim: int, dtype: keyword optional dtype = "None" None) writes(0) cumsum_;
+    }
+    "cumprod": "`y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise." {
+        both 0 (input: tensor, dim: int, dtype: keyword optional dtype = "None" None) returns cumprod,
+            out cumprod_out;
+    }
+    "cumprod_": "`y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise." {
+        method 0 (input: tensor, dim: int, dtype: keyword optional dtype = "None" None) writes(0) cumprod_;
+    }
+    "_linear_recurrence": "`y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`. The first factor is not read." {
+        function (factor: tensor, input: tensor, dim: int, reverse: boolean) returns _linear_recurrence;
+    }
+    "logcumsumexp": "`log(cumsum(exp(self)))` along a dimension, without overflow." {
+        both 0 (input: tensor, dim: int) returns logcumsumexp, out logcumsumexp_out;
+    }
+}

@@ -2,57 +2,13 @@
 
 //! The names in Python of the operators in `diag`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        DIAG,
-        "diag(Tensor input, int diagonal=0, *, Tensor out=None)\n\nThe matrix with a vector on a diagonal, or a copy of a diagonal of a matrix."
-    ),
-    method!(
-        DIAG,
-        "diag(int diagonal=0, *, Tensor out=None)\n\nThe matrix with a vector on a diagonal, or a copy of a diagonal of a matrix."
-    ),
-    function!(
-        "",
-        DIAGFLAT,
-        "diagflat(Tensor input, int offset=0)\n\nThe matrix with all elements of `self` on a diagonal."
-    ),
-    method!(DIAGFLAT, "diagflat(int offset=0)\n\nThe matrix with all elements of `self` on a diagonal."),
-];
-
-static DIAG: Signature = Signature {
-    name: "diag",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("diagonal").or("0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, diagonal) = (a.tensor(0)?, a.int_or(1, 0)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::diag_out(&self_, diagonal, &out));
-            }
-            a.returns(|| ops::diag(&self_, diagonal))
-        },
-    }],
-};
-
-static DIAGFLAT: Signature = Signature {
-    name: "diagflat",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("offset").or("0")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, offset) = (a.tensor(0)?, a.int_or(1, 0)?);
-            a.returns(|| ops::diagflat(&self_, offset))
-        },
-    }],
-};
+bindings! {
+    "diag": "The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix." {
+        both 0 (input: tensor, diagonal: int = "0" 0) returns diag, out diag_out;
+    }
+    "diagflat": "The matrix with all elements of `self` on a diagonal." {
+        both 0 (input: tensor, offset: int = "0" 0) returns diagflat;
+    }
+}

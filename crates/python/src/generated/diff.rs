@@ -2,49 +2,11 @@
 
 //! The names in Python of the operators in `diff`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        DIFF,
-        "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\n`self[k + 1] - self[k]` along a dimension, `n` times."
-    ),
-    method!(
-        DIFF,
-        "diff(int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\n`self[k + 1] - self[k]` along a dimension, `n` times."
-    ),
-];
-
-static DIFF: Signature = Signature {
-    name: "diff",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("n").or("1"),
-            int("dim").or("-1"),
-            tensor("prepend").or_none().or("None"),
-            tensor("append").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, n, dim, prepend, append) = (
-                a.tensor(0)?,
-                a.int_or(1, 1)?,
-                a.int_or(2, -1)?,
-                a.optional_tensor(3)?,
-                a.optional_tensor(4)?,
-            );
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || {
-                    ops::diff_out(&self_, n, dim, prepend.as_deref(), append.as_deref(), &out)
-                });
-            }
-            a.returns(|| ops::diff(&self_, n, dim, prepend.as_deref(), append.as_deref()))
-        },
-    }],
-};
+bindings! {
+    "diff": "`self[k + 1] - self[k]` along a dimension, `n` times." {
+        both 0 (input: tensor, n: int = "1" 1, dim: int = "-1" -1, prepend: optional tensor = "None" None,
+            append: optional tensor = "None" None) returns diff, out diff_out;
+    }
+}

@@ -2,210 +2,37 @@
 
 //! The names in Python of the operators in `distances`.
 
-use crate::arguments::{Overload, Signature, boolean, float, int, ints, scalar, tensor};
-use crate::call::{Binding, function, method};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        DIST,
-        "dist(Tensor input, Tensor other, Number p=2, *, Tensor out=None)\n\n`sum(|self - other|^p)^(1/p)`, the p-norm of a difference."
-    ),
-    method!(
-        DIST,
-        "dist(Tensor other, Number p=2, *, Tensor out=None)\n\n`sum(|self - other|^p)^(1/p)`, the p-norm of a difference."
-    ),
-    function!(
-        "",
-        CDIST,
-        "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None)\n\n`y[i][j] = sum(|x1[i] - x2[j]|^p)^(1/p)`, the p-norms of all differences of rows."
-    ),
-    function!(
-        "",
-        _CDIST_FORWARD,
-        "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor out=None)\n\nAnother name of `cdist`."
-    ),
-    function!(
-        "",
-        _PDIST_FORWARD,
-        "_pdist_forward(Tensor input, float p=2, *, Tensor out=None)\n\nAnother name of `pdist`."
-    ),
-    function!(
-        "",
-        _LOCAL_SCALAR_DENSE,
-        "_local_scalar_dense(Tensor input)\n\nThe number in a tensor of one element."
-    ),
-    function!(
-        "",
-        _EUCLIDEAN_DIST,
-        "_euclidean_dist(Tensor x1, Tensor x2)\n\n`sqrt(|x1[i]|^2 + |x2[j]|^2 - 2 * x1[i] @ x2[j])`, the distances of rows from one matrix product."
-    ),
-    function!(
-        "",
-        PDIST,
-        "pdist(Tensor input, float p=2)\n\n`sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order."
-    ),
-    method!(SUM_TO_SIZE, "sum_to_size(int[] size)\n\n`self` summed to a size that broadcasts to its own."),
-    function!(
-        "",
-        PAIRWISE_DISTANCE,
-        "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-6, bool keepdim=False)\n\n`sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension."
-    ),
-];
-
-static DIST: Signature = Signature {
-    name: "dist",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("other"),
-            scalar("p").or("2"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other, p) = (a.tensor(0)?, a.tensor(1)?, a.scalar_or(2, Scalar::Int(2))?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::dist_out(&self_, &other, p, &out));
-            }
-            a.returns(|| ops::dist(&self_, &other, p))
-        },
-    }],
-};
-
-static CDIST: Signature = Signature {
-    name: "cdist",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("x1"),
-            tensor("x2"),
-            float("p").or("2"),
-            int("compute_mode").or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (x1, x2, p, compute_mode) =
-                (a.tensor(0)?, a.tensor(1)?, a.float_or(2, 2.0)?, a.optional_int(3)?);
-            a.returns(|| ops::cdist(&x1, &x2, p, compute_mode))
-        },
-    }],
-};
-
-static _CDIST_FORWARD: Signature = Signature {
-    name: "_cdist_forward",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("x1"),
-            tensor("x2"),
-            float("p"),
-            int("compute_mode").or_none(),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (x1, x2, p, compute_mode) = (a.tensor(0)?, a.tensor(1)?, a.float(2)?, a.optional_int(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::_cdist_forward_out(&x1, &x2, p, compute_mode, &out));
-            }
-            a.returns(|| ops::_cdist_forward(&x1, &x2, p, compute_mode))
-        },
-    }],
-};
-
-static _PDIST_FORWARD: Signature = Signature {
-    name: "_pdist_forward",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p").or("2"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, p) = (a.tensor(0)?, a.float_or(1, 2.0)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::_pdist_forward_out(&self_, p, &out));
-            }
-            a.returns(|| ops::_pdist_forward(&self_, p))
-        },
-    }],
-};
-
-static _LOCAL_SCALAR_DENSE: Signature = Signature {
-    name: "_local_scalar_dense",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::_local_scalar_dense(&self_))
-        },
-    }],
-};
-
-static _EUCLIDEAN_DIST: Signature = Signature {
-    name: "_euclidean_dist",
-    overloads: &[Overload {
-        parameters: &[tensor("x1"), tensor("x2")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (x1, x2) = (a.tensor(0)?, a.tensor(1)?);
-            a.returns(|| ops::_euclidean_dist(&x1, &x2))
-        },
-    }],
-};
-
-static PDIST: Signature = Signature {
-    name: "pdist",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p").or("2")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, p) = (a.tensor(0)?, a.float_or(1, 2.0)?);
-            a.returns(|| ops::pdist(&self_, p))
-        },
-    }],
-};
-
-static SUM_TO_SIZE: Signature = Signature {
-    name: "sum_to_size",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("size", 0)],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, size) = (a.tensor(0)?, a.ints(1)?);
-            a.returns(|| ops::sum_to_size(&self_, &size))
-        },
-    }],
-};
-
-static PAIRWISE_DISTANCE: Signature = Signature {
-    name: "pairwise_distance",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("x1"),
-            tensor("x2"),
-            float("p").or("2"),
-            float("eps").or("1e-6"),
-            boolean("keepdim").or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (x1, x2, p, eps, keepdim) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.float_or(2, 2.0)?,
-                a.float_or(3, 1e-6)?,
-                a.boolean_or(4, false)?,
-            );
-            a.returns(|| ops::pairwise_distance(&x1, &x2, p, eps, keepdim))
-        },
-    }],
-};
+bindings! {
+    "dist": "`sum(|self - other|^p)^(1/p)`, the p-norm of a difference." {
+        both 0 (input: tensor, other: tensor, p: scalar = "2" Scalar::Int(2)) returns dist, out dist_out;
+    }
+    "cdist": "`y[i][j] = sum(|x1[i] - x2[j]|^p)^(1/p)`, the p-norms of all differences of rows." {
+        function (x1: tensor, x2: tensor, p: float = "2" 2.0, compute_mode: optional int = "None" None) returns cdist;
+    }
+    "_cdist_forward": "Another name of `cdist`." {
+        function (x1: tensor, x2: tensor, p: float, compute_mode: optional int) returns _cdist_forward,
+            out _cdist_forward_out;
+    }
+    "_pdist_forward": "Another name of `pdist`." {
+        function (input: tensor, p: float = "2" 2.0) returns _pdist_forward, out _pdist_forward_out;
+    }
+    "_local_scalar_dense": "The number in a tensor of one element." {
+        function (input: tensor) returns _local_scalar_dense;
+    }
+    "_euclidean_dist": "`sqrt(|x1[i]|^2 + |x2[j]|^2 - 2 * x1[i] @ x2[j])`, the distances of rows from one matrix product." {
+        function (x1: tensor, x2: tensor) returns _euclidean_dist;
+    }
+    "pdist": "`sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order." {
+        function (input: tensor, p: float = "2" 2.0) returns pdist;
+    }
+    "sum_to_size": "`self` summed to a size that broadcasts to its own." {
+        method 0 (input: tensor, size: ints(0)) returns sum_to_size;
+    }
+    "pairwise_distance": "`sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension." {
+        function (x1: tensor, x2: tensor, p: float = "2" 2.0, eps: float = "1e-6" 1e-6,
+            keepdim: boolean = "False" false) returns pairwise_distance;
+    }
+}

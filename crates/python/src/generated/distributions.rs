@@ -2,266 +2,47 @@
 
 //! The names in Python of the operators in `distributions`.
 
-use crate::arguments::{Overload, Signature, float, generator, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    method!(
-        UNIFORM_,
-        "uniform_(float from=0, float to=1, *, Generator? generator=None)\n\nFills `self` with random numbers of the uniform distribution from `from` to below `to`."
-    ),
-    method!(
-        NORMAL_,
-        "normal_(float mean=0, float std=1, *, Generator? generator=None)\n\nFills `self` with random numbers of the normal distribution, with the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`."
-    ),
-    method!(
-        EXPONENTIAL_,
-        "exponential_(float lambd=1, *, Generator? generator=None)\n\nFills `self` with random numbers of the exponential distribution, with the density `lambd * exp(-lambd * x)`."
-    ),
-    method!(
-        CAUCHY_,
-        "cauchy_(float median=0, float sigma=1, *, Generator? generator=None)\n\nFills `self` with random numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1."
-    ),
-    method!(
-        LOG_NORMAL_,
-        "log_normal_(float mean=1, float std=2, *, Generator? generator=None)\n\nFills `self` with `exp(x)` for random x of the normal distribution with the given mean and standard deviation."
-    ),
-    method!(
-        GEOMETRIC_,
-        "geometric_(float p, *, Generator? generator=None)\n\nFills `self` with random numbers of the geometric distribution: the number k of trials up to the first success, with probability `(1 - p)^(k - 1) * p`."
-    ),
-    method!(
-        RANDOM_,
-        "random_(*, Generator? generator=None)\nrandom_(int to, *, Generator? generator=None)\nrandom_(int from, int? to, *, Generator? generator=None)\n\nFills `self` with random integers from 0 to the maximum up to which the dtype represents all integers."
-    ),
-    method!(
-        BERNOULLI_,
-        "bernoulli_(Tensor p, *, Generator? generator=None)\nbernoulli_(float p=0.5, *, Generator? generator=None)\n\nFills `self` with ones with the probabilities in `p`, and zeros otherwise."
-    ),
-    function!(
-        "",
-        BERNOULLI,
-        "bernoulli(Tensor input, *, Generator? generator=None, Tensor out=None)\nbernoulli(Tensor input, float p, *, Generator? generator=None)\n\nOnes with the probabilities in `self`, and zeros otherwise."
-    ),
-    method!(
-        BERNOULLI,
-        "bernoulli(*, Generator? generator=None, Tensor out=None)\nbernoulli(float p, *, Generator? generator=None)\n\nOnes with the probabilities in `self`, and zeros otherwise."
-    ),
-];
-
-static UNIFORM_: Signature = Signature {
-    name: "uniform_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            float("from").or("0"),
-            float("to").or("1"),
-            generator("generator").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, from, to, generator) =
-                (a.tensor(0)?, a.float_or(1, 0.0)?, a.float_or(2, 1.0)?, a.optional_generator(3)?);
-            a.writes(0, || ops::uniform_(&self_, from, to, generator))
-        },
-    }],
-};
-
-static NORMAL_: Signature = Signature {
-    name: "normal_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            float("mean").or("0"),
-            float("std").or("1"),
-            generator("generator").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, mean, std, generator) =
-                (a.tensor(0)?, a.float_or(1, 0.0)?, a.float_or(2, 1.0)?, a.optional_generator(3)?);
-            a.writes(0, || ops::normal_(&self_, mean, std, generator))
-        },
-    }],
-};
-
-static EXPONENTIAL_: Signature = Signature {
-    name: "exponential_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            float("lambd").or("1"),
-            generator("generator").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, lambd, generator) = (a.tensor(0)?, a.float_or(1, 1.0)?, a.optional_generator(2)?);
-            a.writes(0, || ops::exponential_(&self_, lambd, generator))
-        },
-    }],
-};
-
-static CAUCHY_: Signature = Signature {
-    name: "cauchy_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            float("median").or("0"),
-            float("sigma").or("1"),
-            generator("generator").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, median, sigma, generator) =
-                (a.tensor(0)?, a.float_or(1, 0.0)?, a.float_or(2, 1.0)?, a.optional_generator(3)?);
-            a.writes(0, || ops::cauchy_(&self_, median, sigma, generator))
-        },
-    }],
-};
-
-static LOG_NORMAL_: Signature = Signature {
-    name: "log_normal_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            float("mean").or("1"),
-            float("std").or("2"),
-            generator("generator").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, mean, std, generator) =
-                (a.tensor(0)?, a.float_or(1, 1.0)?, a.float_or(2, 2.0)?, a.optional_generator(3)?);
-            a.writes(0, || ops::log_normal_(&self_, mean, std, generator))
-        },
-    }],
-};
-
-static GEOMETRIC_: Signature = Signature {
-    name: "geometric_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), generator("generator").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, p, generator) = (a.tensor(0)?, a.float(1)?, a.optional_generator(2)?);
-            a.writes(0, || ops::geometric_(&self_, p, generator))
-        },
-    }],
-};
-
-static RANDOM_: Signature = Signature {
-    name: "random_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), generator("generator").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, generator) = (a.tensor(0)?, a.optional_generator(1)?);
-                a.writes(0, || ops::random_(&self_, generator))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("to"),
-                generator("generator").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, to, generator) = (a.tensor(0)?, a.int(1)?, a.optional_generator(2)?);
-                a.writes(0, || ops::random__to(&self_, to, generator))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("from"),
-                int("to").or_none(),
-                generator("generator").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, from, to, generator) =
-                    (a.tensor(0)?, a.int(1)?, a.optional_int(2)?, a.optional_generator(3)?);
-                a.writes(0, || ops::random__from(&self_, from, to, generator))
-            },
-        },
-    ],
-};
-
-static BERNOULLI_: Signature = Signature {
-    name: "bernoulli_",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("p"),
-                generator("generator").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, p, generator) = (a.tensor(0)?, a.tensor(1)?, a.optional_generator(2)?);
-                a.writes(0, || ops::bernoulli__tensor(&self_, &p, generator))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                float("p").or("0.5"),
-                generator("generator").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, p, generator) = (a.tensor(0)?, a.float_or(1, 0.5)?, a.optional_generator(2)?);
-                a.writes(0, || ops::bernoulli__float(&self_, p, generator))
-            },
-        },
-    ],
-};
-
-static BERNOULLI: Signature = Signature {
-    name: "bernoulli",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                generator("generator").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, generator) = (a.tensor(0)?, a.optional_generator(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bernoulli_out(&self_, generator, &out));
-                }
-                a.returns(|| ops::bernoulli(&self_, generator))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                float("p"),
-                generator("generator").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, p, generator) = (a.tensor(0)?, a.float(1)?, a.optional_generator(2)?);
-                a.returns(|| ops::bernoulli_p(&self_, p, generator))
-            },
-        },
-    ],
-};
+bindings! {
+    "uniform_": "Fills `self` with random numbers of the uniform distribution from `from` to below `to`." {
+        method 0 (input: tensor, from: float = "0" 0.0, to: float = "1" 1.0,
+            generator: keyword optional generator = "None" None) writes(0) uniform_;
+    }
+    "normal_": "Fills `self` with random numbers of the normal distribution, with the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`." {
+        method 0 (input: tensor, mean: float = "0" 0.0, std: float = "1" 1.0,
+            generator: keyword optional generator = "None" None) writes(0) normal_;
+    }
+    "exponential_": "Fills `self` with random numbers of the exponential distribution, with the density `lambd * exp(-lambd * x)`." {
+        method 0 (input: tensor, lambd: float = "1" 1.0,
+            generator: keyword optional generator = "None" None) writes(0) exponential_;
+    }
+    "cauchy_": "Fills `self` with random numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1." {
+        method 0 (input: tensor, median: float = "0" 0.0, sigma: float = "1" 1.0,
+            generator: keyword optional generator = "None" None) writes(0) cauchy_;
+    }
+    "log_normal_": "Fills `self` with `exp(x)` for random x of the normal distribution with the given mean and standard deviation." {
+        method 0 (input: tensor, mean: float = "1" 1.0, std: float = "2" 2.0,
+            generator: keyword optional generator = "None" None) writes(0) log_normal_;
+    }
+    "geometric_": "Fills `self` with random numbers of the geometric distribution: the number k of trials up to the first success, with probability `(1 - p)^(k - 1) * p`." {
+        method 0 (input: tensor, p: float, generator: keyword optional generator = "None" None) writes(0) geometric_;
+    }
+    "random_": "Fills `self` with random integers from 0 to the maximum up to which the dtype represents all integers." {
+        method 0 (input: tensor, generator: keyword optional generator = "None" None) writes(0) random_;
+        method 0 (input: tensor, to: int, generator: keyword optional generator = "None" None) writes(0) random__to;
+        method 0 (input: tensor, from: int, to: optional int,
+            generator: keyword optional generator = "None" None) writes(0) random__from;
+    }
+    "bernoulli_": "Fills `self` with ones with the probabilities in `p`, and zeros otherwise." {
+        method 0 (input: tensor, p: tensor,
+            generator: keyword optional generator = "None" None) writes(0) bernoulli__tensor;
+        method 0 (input: tensor, p: float = "0.5" 0.5,
+            generator: keyword optional generator = "None" None) writes(0) bernoulli__float;
+    }
+    "bernoulli": "Ones with the probabilities in `self`, and zeros otherwise." {
+        both 0 (input: tensor, generator: keyword optional generator = "None" None) returns bernoulli,
+            out bernoulli_out;
+        both 0 (input: tensor, p: float, generator: keyword optional generator = "None" None) returns bernoulli_p;
+    }
+}

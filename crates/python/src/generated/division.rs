@@ -2,298 +2,40 @@
 
 //! The names in Python of the operators in `division`.
 
-use crate::arguments::{Overload, Signature, scalar, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        FLOOR_DIVIDE,
-        "floor_divide(Tensor input, Tensor other, *, Tensor out=None)\nfloor_divide(Tensor input, Number other, *, Tensor out=None)\n\n`floor(self / other)`, as Python's floor division; an integer divided by 0 is an error."
-    ),
-    method!(
-        FLOOR_DIVIDE,
-        "floor_divide(Tensor other, *, Tensor out=None)\nfloor_divide(Number other, *, Tensor out=None)\n\n`floor(self / other)`, as Python's floor division; an integer divided by 0 is an error."
-    ),
-    method!(
-        FLOOR_DIVIDE_,
-        "floor_divide_(Tensor other)\nfloor_divide_(Number other)\n\n`floor(self / other)`, as Python's floor division; an integer divided by 0 is an error."
-    ),
-    function!(
-        "",
-        TRUE_DIVIDE,
-        "true_divide(Tensor input, Tensor other, *, Tensor out=None)\ntrue_divide(Tensor input, Number other)\n\nAnother name of `div`."
-    ),
-    method!(
-        TRUE_DIVIDE,
-        "true_divide(Tensor other, *, Tensor out=None)\ntrue_divide(Number other)\n\nAnother name of `div`."
-    ),
-    method!(
-        TRUE_DIVIDE_,
-        "true_divide_(Tensor other)\ntrue_divide_(Number other)\n\nAnother name of `div_`."
-    ),
-    function!(
-        "",
-        REMAINDER,
-        "remainder(Tensor input, Tensor other, *, Tensor out=None)\nremainder(Tensor input, Number other, *, Tensor out=None)\nremainder(Number self, Tensor other, *, Tensor out=None)\n\n`self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
-    ),
-    method!(
-        REMAINDER,
-        "remainder(Tensor other, *, Tensor out=None)\nremainder(Number other, *, Tensor out=None)\n\n`self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
-    ),
-    method!(
-        REMAINDER_,
-        "remainder_(Tensor other)\nremainder_(Number other)\n\n`self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
-    ),
-    function!(
-        "",
-        FMOD,
-        "fmod(Tensor input, Tensor other, *, Tensor out=None)\nfmod(Tensor input, Number other, *, Tensor out=None)\n\n`self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error."
-    ),
-    method!(
-        FMOD,
-        "fmod(Tensor other, *, Tensor out=None)\nfmod(Number other, *, Tensor out=None)\n\n`self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error."
-    ),
-    method!(
-        FMOD_,
-        "fmod_(Tensor other)\nfmod_(Number other)\n\n`self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error."
-    ),
-];
-
-static FLOOR_DIVIDE: Signature = Signature {
-    name: "floor_divide",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                tensor("other"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::floor_divide_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::floor_divide(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                scalar("other"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::floor_divide_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::floor_divide_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static FLOOR_DIVIDE_: Signature = Signature {
-    name: "floor_divide_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::floor_divide__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::floor_divide__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static TRUE_DIVIDE: Signature = Signature {
-    name: "true_divide",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input").or_number(),
-                tensor("other"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::true_divide_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::true_divide_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input").or_number(), scalar("other")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.returns(|| ops::true_divide_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static TRUE_DIVIDE_: Signature = Signature {
-    name: "true_divide_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::true_divide__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::true_divide__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static REMAINDER: Signature = Signature {
-    name: "remainder",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::remainder_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::remainder_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::remainder_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::remainder_scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::remainder_scalar_tensor_out(self_, &other, &out));
-                }
-                a.returns(|| ops::remainder_scalar_tensor(self_, &other))
-            },
-        },
-    ],
-};
-
-static REMAINDER_: Signature = Signature {
-    name: "remainder_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::remainder__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::remainder__scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static FMOD: Signature = Signature {
-    name: "fmod",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::fmod_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::fmod_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::fmod_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::fmod_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static FMOD_: Signature = Signature {
-    name: "fmod_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::fmod__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::fmod__scalar(&self_, other))
-            },
-        },
-    ],
-};
+bindings! {
+    "floor_divide": "`floor(self / other)`, as Python's floor division; an integer divided by 0 is an error." {
+        both 0 (input: tensor_or_number, other: tensor) returns floor_divide, out floor_divide_out;
+        both 0 (input: tensor_or_number, other: scalar) returns floor_divide_scalar, out floor_divide_scalar_out;
+    }
+    "floor_divide_": "`floor(self / other)`, as Python's floor division; an integer divided by 0 is an error." {
+        method 0 (input: tensor, other: tensor) writes(0) floor_divide__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) floor_divide__scalar;
+    }
+    "true_divide": "Another name of `div`." {
+        both 0 (input: tensor_or_number, other: tensor) returns true_divide_tensor, out true_divide_out;
+        both 0 (input: tensor_or_number, other: scalar) returns true_divide_scalar;
+    }
+    "true_divide_": "Another name of `div_`." {
+        method 0 (input: tensor, other: tensor) writes(0) true_divide__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) true_divide__scalar;
+    }
+    "remainder": "`self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error." {
+        both 0 (input: tensor, other: tensor) returns remainder_tensor, out remainder_tensor_out;
+        both 0 (input: tensor, other: scalar) returns remainder_scalar, out remainder_scalar_out;
+        function (self_: scalar, other: tensor) returns remainder_scalar_tensor, out remainder_scalar_tensor_out;
+    }
+    "remainder_": "`self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error." {
+        method 0 (input: tensor, other: tensor) writes(0) remainder__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) remainder__scalar;
+    }
+    "fmod": "`self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error." {
+        both 0 (input: tensor, other: tensor) returns fmod_tensor, out fmod_tensor_out;
+        both 0 (input: tensor, other: scalar) returns fmod_scalar, out fmod_scalar_out;
+    }
+    "fmod_": "`self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error." {
+        method 0 (input: tensor, other: tensor) writes(0) fmod__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) fmod__scalar;
+    }
+}

@@ -2,179 +2,35 @@
 
 //! The names in Python of the operators in `dropout`.
 
-use crate::arguments::{Overload, Signature, boolean, float, tensor, tensors};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        NATIVE_DROPOUT,
-        "native_dropout(Tensor input, float p, bool? train, *, Tensor out=None)\n\nZeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept."
-    ),
-    function!(
-        "",
-        DROPOUT,
-        "dropout(Tensor input, float p, bool train)\n\nIn training, zeros with probability `p` and each element divided by `1 - p` otherwise; else `input` itself."
-    ),
-    function!(
-        "",
-        DROPOUT_,
-        "dropout_(Tensor input, float p, bool train)\n\nIn training, zeroes each element with probability `p` and divides the others by `1 - p`."
-    ),
-    function!(
-        "",
-        FEATURE_DROPOUT,
-        "feature_dropout(Tensor input, float p, bool train)\n\nIn training, zeros for whole channels with probability `p` and each other element divided by `1 - p`."
-    ),
-    function!(
-        "",
-        FEATURE_DROPOUT_,
-        "feature_dropout_(Tensor input, float p, bool train)\n\n`feature_dropout` in place."
-    ),
-    function!(
-        "",
-        ALPHA_DROPOUT,
-        "alpha_dropout(Tensor input, float p, bool train)\n\nIn training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance are preserved."
-    ),
-    function!(
-        "",
-        ALPHA_DROPOUT_,
-        "alpha_dropout_(Tensor input, float p, bool train)\n\n`alpha_dropout` in place."
-    ),
-    function!(
-        "",
-        FEATURE_ALPHA_DROPOUT,
-        "feature_alpha_dropout(Tensor input, float p, bool train)\n\n`alpha_dropout` of whole channels."
-    ),
-    function!(
-        "",
-        FEATURE_ALPHA_DROPOUT_,
-        "feature_alpha_dropout_(Tensor input, float p, bool train)\n\n`feature_alpha_dropout` in place."
-    ),
-];
-
-static NATIVE_DROPOUT: Signature = Signature {
-    name: "native_dropout",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            float("p"),
-            boolean("train").or_none(),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, p, train) = (a.tensor(0)?, a.float(1)?, a.optional_boolean(2)?);
-            if let Some(out) = a.out_tensors(3, 2)? {
-                return a.writes(3, || ops::native_dropout_out(&input, p, train, &out[0], &out[1]));
-            }
-            a.returns(|| ops::native_dropout(&input, p, train))
-        },
-    }],
-};
-
-static DROPOUT: Signature = Signature {
-    name: "dropout",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), boolean("train")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
-            a.returns(|| ops::dropout(&input, p, train))
-        },
-    }],
-};
-
-static DROPOUT_: Signature = Signature {
-    name: "dropout_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), boolean("train")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
-            a.writes(0, || ops::dropout_(&self_, p, train))
-        },
-    }],
-};
-
-static FEATURE_DROPOUT: Signature = Signature {
-    name: "feature_dropout",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), boolean("train")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
-            a.returns(|| ops::feature_dropout(&input, p, train))
-        },
-    }],
-};
-
-static FEATURE_DROPOUT_: Signature = Signature {
-    name: "feature_dropout_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), boolean("train")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
-            a.writes(0, || ops::feature_dropout_(&self_, p, train))
-        },
-    }],
-};
-
-static ALPHA_DROPOUT: Signature = Signature {
-    name: "alpha_dropout",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), boolean("train")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
-            a.returns(|| ops::alpha_dropout(&input, p, train))
-        },
-    }],
-};
-
-static ALPHA_DROPOUT_: Signature = Signature {
-    name: "alpha_dropout_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), boolean("train")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
-            a.writes(0, || ops::alpha_dropout_(&self_, p, train))
-        },
-    }],
-};
-
-static FEATURE_ALPHA_DROPOUT: Signature = Signature {
-    name: "feature_alpha_dropout",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), boolean("train")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
-            a.returns(|| ops::feature_alpha_dropout(&input, p, train))
-        },
-    }],
-};
-
-static FEATURE_ALPHA_DROPOUT_: Signature = Signature {
-    name: "feature_alpha_dropout_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), boolean("train")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
-            a.writes(0, || ops::feature_alpha_dropout_(&self_, p, train))
-        },
-    }],
-};
+bindings! {
+    "native_dropout": "Zeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept." {
+        function (input: tensor, p: float, train: optional boolean) returns native_dropout, outs [0,
+            1] native_dropout_out;
+    }
+    "dropout": "In training, zeros with probability `p` and each element divided by `1 - p` otherwise; else `input` itself." {
+        function (input: tensor, p: float, train: boolean) returns dropout;
+    }
+    "dropout_": "In training, zeroes each element with probability `p` and divides the others by `1 - p`." {
+        function (input: tensor, p: float, train: boolean) writes(0) dropout_;
+    }
+    "feature_dropout": "In training, zeros for whole channels with probability `p` and each other element divided by `1 - p`." {
+        function (input: tensor, p: float, train: boolean) returns feature_dropout;
+    }
+    "feature_dropout_": "`feature_dropout` in place." {
+        function (input: tensor, p: float, train: boolean) writes(0) feature_dropout_;
+    }
+    "alpha_dropout": "In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance are preserved." {
+        function (input: tensor, p: float, train: boolean) returns alpha_dropout;
+    }
+    "alpha_dropout_": "`alpha_dropout` in place." {
+        function (input: tensor, p: float, train: boolean) writes(0) alpha_dropout_;
+    }
+    "feature_alpha_dropout": "`alpha_dropout` of whole channels." {
+        function (input: tensor, p: float, train: boolean) returns feature_alpha_dropout;
+    }
+    "feature_alpha_dropout_": "`feature_alpha_dropout` in place." {
+        function (input: tensor, p: float, train: boolean) writes(0) feature_alpha_dropout_;
+    }
+}

@@ -2,83 +2,17 @@
 
 //! The names in Python of the operators in `einsum`.
 
-use crate::arguments::{Overload, Signature, ints, string, tensor, tensors};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        EINSUM,
-        "einsum(str equation, Tensor[] tensors, *, int[]? path=None)\n\nThe sum of products that an equation of subscripts describes; `path` lists the pairs of operands in the order of their contraction."
-    ),
-    function!(
-        "",
-        TENSORDOT,
-        "tensordot(Tensor input, Tensor other, int[] dims_self, int[] dims_other, *, Tensor out=None)\n\n`sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions."
-    ),
-    function!(
-        "",
-        INNER,
-        "inner(Tensor input, Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions."
-    ),
-    method!(
-        INNER,
-        "inner(Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions."
-    ),
-];
-
-static EINSUM: Signature = Signature {
-    name: "einsum",
-    overloads: &[Overload {
-        parameters: &[
-            string("equation"),
-            tensors("tensors"),
-            ints("path", 0).by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (equation, tensors, path) = (a.string(0)?, a.tensors(1)?, a.optional_ints(2)?);
-            a.returns(|| ops::einsum(equation, &tensors, path.as_deref()))
-        },
-    }],
-};
-
-static TENSORDOT: Signature = Signature {
-    name: "tensordot",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("other"),
-            ints("dims_self", 0),
-            ints("dims_other", 0),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, other, dims_self, dims_other) = (a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::tensordot_out(&self_, &other, &dims_self, &dims_other, &out));
-            }
-            a.returns(|| ops::tensordot(&self_, &other, &dims_self, &dims_other))
-        },
-    }],
-};
-
-static INNER: Signature = Signature {
-    name: "inner",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::inner_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::inner(&self_, &other))
-        },
-    }],
-};
+bindings! {
+    "einsum": "The sum of products that an equation of subscripts describes; `path` lists the pairs of operands in the order of their contraction." {
+        function (equation: string, tensors: tensors, path: keyword optional ints(0) = "None" None) returns einsum;
+    }
+    "tensordot": "`sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions." {
+        function (input: tensor, other: tensor, dims_self: ints(0), dims_other: ints(0)) returns tensordot,
+            out tensordot_out;
+    }
+    "inner": "`sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions." {
+        both 0 (input: tensor, other: tensor) returns inner, out inner_out;
+    }
+}

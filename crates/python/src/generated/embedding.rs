@@ -2,43 +2,12 @@
 
 //! The names in Python of the operators in `embedding`.
 
-use crate::arguments::{Overload, Signature, boolean, int, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[function!(
-    "",
-    EMBEDDING,
-    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor out=None)\n\nThe rows of the matrix `weight` at the given indices."
-)];
-
-static EMBEDDING: Signature = Signature {
-    name: "embedding",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("weight"),
-            tensor("indices"),
-            int("padding_idx").or("-1"),
-            boolean("scale_grad_by_freq").or("False"),
-            boolean("sparse").or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (weight, indices, padding_idx, scale_grad_by_freq, sparse) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.int_or(2, -1)?,
-                a.boolean_or(3, false)?,
-                a.boolean_or(4, false)?,
-            );
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || {
-                    ops::embedding_out(&weight, &indices, padding_idx, scale_grad_by_freq, sparse, &out)
-                });
-            }
-            a.returns(|| ops::embedding(&weight, &indices, padding_idx, scale_grad_by_freq, sparse))
-        },
-    }],
-};
+bindings! {
+    "embedding": "The rows of the matrix `weight` at the given indices." {
+        function (weight: tensor, indices: tensor, padding_idx: int = "-1" -1,
+            scale_grad_by_freq: boolean = "False" false, sparse: boolean = "False" false) returns embedding,
+            out embedding_out;
+    }
+}

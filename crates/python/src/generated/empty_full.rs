@@ -2,683 +2,109 @@
 
 //! The names in Python of the operators in `empty_full`.
 
-use crate::arguments::{
-    Overload, Signature, boolean, device, dtype, int, ints, layout, memory_format, scalar, tensor,
-};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        EMPTY,
-        "empty(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor."
-    ),
-    function!(
-        "",
-        FULL,
-        "full(int[] size, Number fill_value, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor filled with one value."
-    ),
-    function!(
-        "",
-        ONES,
-        "ones(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of ones."
-    ),
-    function!(
-        "",
-        ZEROS,
-        "zeros(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of zeros."
-    ),
-    function!(
-        "",
-        EMPTY_STRIDED,
-        "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor with the given strides."
-    ),
-    function!(
-        "",
-        SCALAR_TENSOR,
-        "scalar_tensor(Number s, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without dimensions that holds a number, by default of the default floating point dtype."
-    ),
-    function!(
-        "",
-        EYE,
-        "eye(int n, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\neye(int n, int m, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe identity matrix, `n x n`."
-    ),
-    function!(
-        "",
-        EMPTY_LIKE,
-        "empty_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor with the sizes, dtype, device and memory format of another."
-    ),
-    function!(
-        "",
-        ZEROS_LIKE,
-        "zeros_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of zeros with the sizes and dtype of another."
-    ),
-    function!(
-        "",
-        ONES_LIKE,
-        "ones_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of ones with the sizes and dtype of another."
-    ),
-    function!(
-        "",
-        FULL_LIKE,
-        "full_like(Tensor input, Number fill_value, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nA tensor filled with `fill_value`, with the sizes and dtype of another."
-    ),
-    method!(
-        NEW_EMPTY,
-        "new_empty(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor of the given sizes, with the dtype and device of another."
-    ),
-    method!(
-        NEW_EMPTY_STRIDED,
-        "new_empty_strided(int[] size, int[] stride, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor of the given sizes and strides, with the dtype and device of another."
-    ),
-    method!(
-        NEW_FULL,
-        "new_full(int[] size, Number fill_value, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor filled with `fill_value`, with the dtype and device of another."
-    ),
-    method!(
-        NEW_ZEROS,
-        "new_zeros(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of zeros, with the dtype and device of another."
-    ),
-    method!(
-        NEW_ONES,
-        "new_ones(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of ones, with the dtype and device of another."
-    ),
-    function!(
-        "",
-        EMPTY_PERMUTED,
-        "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor whose dimensions have a given order in memory."
-    ),
-];
-
-static EMPTY: Signature = Signature {
-    name: "empty",
-    overloads: &[Overload {
-        parameters: &[
-            ints("size", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (size, dtype, layout, device, pin_memory, memory_format) = (
-                a.ints(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-                a.optional_memory_format(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(1, &out)?;
-                return a.writes(7, || ops::empty_out(&size, memory_format, &out));
-            }
-            a.makes(6, || ops::empty_memory_format(&size, dtype, layout, device, pin_memory, memory_format))
-        },
-    }],
-};
-
-static FULL: Signature = Signature {
-    name: "full",
-    overloads: &[Overload {
-        parameters: &[
-            ints("size", 0),
-            scalar("fill_value"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (size, fill_value, dtype, layout, device, pin_memory) = (
-                a.ints(0)?,
-                a.scalar(1)?,
-                a.optional_dtype(2)?,
-                a.optional_layout(3)?,
-                a.optional_device(4)?,
-                a.optional_boolean(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(2, &out)?;
-                return a.writes(7, || ops::full_out(&size, fill_value, &out));
-            }
-            a.makes(6, || ops::full(&size, fill_value, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static ONES: Signature = Signature {
-    name: "ones",
-    overloads: &[Overload {
-        parameters: &[
-            ints("size", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (size, dtype, layout, device, pin_memory) = (
-                a.ints(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-            );
-            if let Some(out) = a.optional_tensor(6)? {
-                a.agree(1, &out)?;
-                return a.writes(6, || ops::ones_out(&size, &out));
-            }
-            a.makes(5, || ops::ones(&size, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static ZEROS: Signature = Signature {
-    name: "zeros",
-    overloads: &[Overload {
-        parameters: &[
-            ints("size", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (size, dtype, layout, device, pin_memory) = (
-                a.ints(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-            );
-            if let Some(out) = a.optional_tensor(6)? {
-                a.agree(1, &out)?;
-                return a.writes(6, || ops::zeros_out(&size, &out));
-            }
-            a.makes(5, || ops::zeros(&size, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static EMPTY_STRIDED: Signature = Signature {
-    name: "empty_strided",
-    overloads: &[Overload {
-        parameters: &[
-            ints("size", 0),
-            ints("stride", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (size, stride, dtype, layout, device, pin_memory) = (
-                a.ints(0)?,
-                a.ints(1)?,
-                a.optional_dtype(2)?,
-                a.optional_layout(3)?,
-                a.optional_device(4)?,
-                a.optional_boolean(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(2, &out)?;
-                return a.writes(7, || ops::empty_strided_out(&size, &stride, &out));
-            }
-            a.makes(6, || ops::empty_strided(&size, &stride, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static SCALAR_TENSOR: Signature = Signature {
-    name: "scalar_tensor",
-    overloads: &[Overload {
-        parameters: &[
-            scalar("s"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (s, dtype, layout, device, pin_memory) = (
-                a.scalar(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-            );
-            if let Some(out) = a.optional_tensor(6)? {
-                a.agree(1, &out)?;
-                return a.writes(6, || ops::scalar_tensor_out(s, &out));
-            }
-            a.makes(5, || ops::scalar_tensor(s, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static EYE: Signature = Signature {
-    name: "eye",
-    overloads: &[
-        Overload {
-            parameters: &[
-                int("n"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (n, dtype, layout, device, pin_memory) = (
-                    a.int(0)?,
-                    a.optional_dtype(1)?,
-                    a.optional_layout(2)?,
-                    a.optional_device(3)?,
-                    a.optional_boolean(4)?,
-                );
-                if let Some(out) = a.optional_tensor(6)? {
-                    a.agree(1, &out)?;
-                    return a.writes(6, || ops::eye_out(n, &out));
-                }
-                a.makes(5, || ops::eye(n, dtype, layout, device, pin_memory))
-            },
-        },
-        Overload {
-            parameters: &[
-                int("n"),
-                int("m"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (n, m, dtype, layout, device, pin_memory) = (
-                    a.int(0)?,
-                    a.int(1)?,
-                    a.optional_dtype(2)?,
-                    a.optional_layout(3)?,
-                    a.optional_device(4)?,
-                    a.optional_boolean(5)?,
-                );
-                if let Some(out) = a.optional_tensor(7)? {
-                    a.agree(2, &out)?;
-                    return a.writes(7, || ops::eye_m_out(n, m, &out));
-                }
-                a.makes(6, || ops::eye_m(n, m, dtype, layout, device, pin_memory))
-            },
-        },
-    ],
-};
-
-static EMPTY_LIKE: Signature = Signature {
-    name: "empty_like",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dtype, layout, device, pin_memory, memory_format) = (
-                a.tensor(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-                a.optional_memory_format(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(1, &out)?;
-                return a.writes(7, || ops::empty_like_out(&self_, memory_format, &out));
-            }
-            a.makes(6, || ops::empty_like(&self_, dtype, layout, device, pin_memory, memory_format))
-        },
-    }],
-};
-
-static ZEROS_LIKE: Signature = Signature {
-    name: "zeros_like",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dtype, layout, device, pin_memory, memory_format) = (
-                a.tensor(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-                a.optional_memory_format(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(1, &out)?;
-                return a.writes(7, || ops::zeros_like_out(&self_, memory_format, &out));
-            }
-            a.makes(6, || ops::zeros_like(&self_, dtype, layout, device, pin_memory, memory_format))
-        },
-    }],
-};
-
-static ONES_LIKE: Signature = Signature {
-    name: "ones_like",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dtype, layout, device, pin_memory, memory_format) = (
-                a.tensor(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-                a.optional_memory_format(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(1, &out)?;
-                return a.writes(7, || ops::ones_like_out(&self_, memory_format, &out));
-            }
-            a.makes(6, || ops::ones_like(&self_, dtype, layout, device, pin_memory, memory_format))
-        },
-    }],
-};
-
-static FULL_LIKE: Signature = Signature {
-    name: "full_like",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("fill_value"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, fill_value, dtype, layout, device, pin_memory, memory_format) = (
-                a.tensor(0)?,
-                a.scalar(1)?,
-                a.optional_dtype(2)?,
-                a.optional_layout(3)?,
-                a.optional_device(4)?,
-                a.optional_boolean(5)?,
-                a.optional_memory_format(6)?,
-            );
-            if let Some(out) = a.optional_tensor(8)? {
-                a.agree(2, &out)?;
-                return a.writes(8, || ops::full_like_out(&self_, fill_value, memory_format, &out));
-            }
-            a.makes(7, || {
-                ops::full_like(&self_, fill_value, dtype, layout, device, pin_memory, memory_format)
-            })
-        },
-    }],
-};
-
-static NEW_EMPTY: Signature = Signature {
-    name: "new_empty",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, size, dtype, layout, device, pin_memory) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.optional_dtype(2)?,
-                a.optional_layout(3)?,
-                a.optional_device(4)?,
-                a.optional_boolean(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(2, &out)?;
-                return a.writes(7, || ops::new_empty_out(&self_, &size, &out));
-            }
-            a.makes(6, || ops::new_empty(&self_, &size, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static NEW_EMPTY_STRIDED: Signature = Signature {
-    name: "new_empty_strided",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            ints("stride", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, size, stride, dtype, layout, device, pin_memory) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints(2)?,
-                a.optional_dtype(3)?,
-                a.optional_layout(4)?,
-                a.optional_device(5)?,
-                a.optional_boolean(6)?,
-            );
-            if let Some(out) = a.optional_tensor(8)? {
-                a.agree(3, &out)?;
-                return a.writes(8, || ops::new_empty_strided_out(&self_, &size, &stride, &out));
-            }
-            a.makes(7, || ops::new_empty_strided(&self_, &size, &stride, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static NEW_FULL: Signature = Signature {
-    name: "new_full",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            scalar("fill_value"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, size, fill_value, dtype, layout, device, pin_memory) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.scalar(2)?,
-                a.optional_dtype(3)?,
-                a.optional_layout(4)?,
-                a.optional_device(5)?,
-                a.optional_boolean(6)?,
-            );
-            if let Some(out) = a.optional_tensor(8)? {
-                a.agree(3, &out)?;
-                return a.writes(8, || ops::new_full_out(&self_, &size, fill_value, &out));
-            }
-            a.makes(7, || ops::new_full(&self_, &size, fill_value, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static NEW_ZEROS: Signature = Signature {
-    name: "new_zeros",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, size, dtype, layout, device, pin_memory) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.optional_dtype(2)?,
-                a.optional_layout(3)?,
-                a.optional_device(4)?,
-                a.optional_boolean(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(2, &out)?;
-                return a.writes(7, || ops::new_zeros_out(&self_, &size, &out));
-            }
-            a.makes(6, || ops::new_zeros(&self_, &size, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static NEW_ONES: Signature = Signature {
-    name: "new_ones",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, size, dtype, layout, device, pin_memory) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.optional_dtype(2)?,
-                a.optional_layout(3)?,
-                a.optional_device(4)?,
-                a.optional_boolean(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(2, &out)?;
-                return a.writes(7, || ops::new_ones_out(&self_, &size, &out));
-            }
-            a.makes(6, || ops::new_ones(&self_, &size, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static EMPTY_PERMUTED: Signature = Signature {
-    name: "empty_permuted",
-    overloads: &[Overload {
-        parameters: &[
-            ints("size", 0),
-            ints("physical_layout", 0),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (size, physical_layout, dtype, layout, device, pin_memory) = (
-                a.ints(0)?,
-                a.ints(1)?,
-                a.optional_dtype(2)?,
-                a.optional_layout(3)?,
-                a.optional_device(4)?,
-                a.optional_boolean(5)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                a.agree(2, &out)?;
-                return a.writes(7, || ops::empty_permuted_out(&size, &physical_layout, &out));
-            }
-            a.makes(6, || ops::empty_permuted(&size, &physical_layout, dtype, layout, device, pin_memory))
-        },
-    }],
-};
+bindings! {
+    "empty": "An uninitialized tensor." {
+        function (size: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes empty_memory_format,
+            out empty_out(size, memory_format);
+    }
+    "full": "A tensor filled with one value." {
+        function (size: ints(0), fill_value: scalar, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes full, out full_out(size, fill_value);
+    }
+    "ones": "A tensor of ones." {
+        function (size: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes ones, out ones_out(size);
+    }
+    "zeros": "A tensor of zeros." {
+        function (size: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes zeros, out zeros_out(size);
+    }
+    "empty_strided": "An uninitialized tensor with the given strides." {
+        function (size: ints(0), stride: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes empty_strided, out empty_strided_out(size,
+            stride);
+    }
+    "scalar_tensor": "A tensor without dimensions that holds a number, by default of the default floating point dtype." {
+        function (s: scalar, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes scalar_tensor, out scalar_tensor_out(s);
+    }
+    "eye": "The identity matrix, `n x n`." {
+        function (n: int, dtype: keyword optional dtype = "None" None, layout: keyword optional layout = "None" None,
+            device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes eye, out eye_out(n);
+        function (n: int, m: int, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes eye_m, out eye_m_out(n, m);
+    }
+    "empty_like": "An uninitialized tensor with the sizes, dtype, device and memory format of another." {
+        function (input: tensor, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes empty_like, out empty_like_out(input,
+            memory_format);
+    }
+    "zeros_like": "A tensor of zeros with the sizes and dtype of another." {
+        function (input: tensor, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes zeros_like, out zeros_like_out(input,
+            memory_format);
+    }
+    "ones_like": "A tensor of ones with the sizes and dtype of another." {
+        function (input: tensor, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes ones_like, out ones_like_out(input,
+            memory_format);
+    }
+    "full_like": "A tensor filled with `fill_value`, with the sizes and dtype of another." {
+        function (input: tensor, fill_value: scalar, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes full_like, out full_like_out(input,
+            fill_value, memory_format);
+    }
+    "new_empty": "An uninitialized tensor of the given sizes, with the dtype and device of another." {
+        method 0 (input: tensor, size: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes new_empty, out new_empty_out(input, size);
+    }
+    "new_empty_strided": "An uninitialized tensor of the given sizes and strides, with the dtype and device of another." {
+        method 0 (input: tensor, size: ints(0), stride: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes new_empty_strided,
+            out new_empty_strided_out(input, size, stride);
+    }
+    "new_full": "A tensor filled with `fill_value`, with the dtype and device of another." {
+        method 0 (input: tensor, size: ints(0), fill_value: scalar, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes new_full, out new_full_out(input, size,
+            fill_value);
+    }
+    "new_zeros": "A tensor of zeros, with the dtype and device of another." {
+        method 0 (input: tensor, size: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes new_zeros, out new_zeros_out(input, size);
+    }
+    "new_ones": "A tensor of ones, with the dtype and device of another." {
+        method 0 (input: tensor, size: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes new_ones, out new_ones_out(input, size);
+    }
+    "empty_permuted": "An uninitialized tensor whose dimensions have a given order in memory." {
+        function (size: ints(0), physical_layout: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes empty_permuted, out empty_permuted_out(size,
+            physical_layout);
+    }
+}

@@ -2,124 +2,24 @@
 
 //! The names in Python of the operators in `flip_roll`.
 
-use crate::arguments::{Overload, Signature, int, ints, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
+use flambeau_core::DimVec;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        FLIP,
-        "flip(Tensor input, int[] dims, *, Tensor out=None)\n\nA copy with the order of the elements reversed along dimensions `dims`."
-    ),
-    method!(
-        FLIP,
-        "flip(int[] dims, *, Tensor out=None)\n\nA copy with the order of the elements reversed along dimensions `dims`."
-    ),
-    function!("", FLIPLR, "fliplr(Tensor input)\n\nA copy with the columns in reverse order."),
-    method!(FLIPLR, "fliplr()\n\nA copy with the columns in reverse order."),
-    function!("", FLIPUD, "flipud(Tensor input)\n\nA copy with the rows in reverse order."),
-    method!(FLIPUD, "flipud()\n\nA copy with the rows in reverse order."),
-    function!(
-        "",
-        ROLL,
-        "roll(Tensor input, int[1] shifts, int[1] dims=[], *, Tensor out=None)\n\nElements shifted by `shifts` along `dims`; those beyond the end re-enter at the start."
-    ),
-    method!(
-        ROLL,
-        "roll(int[1] shifts, int[1] dims=[], *, Tensor out=None)\n\nElements shifted by `shifts` along `dims`; those beyond the end re-enter at the start."
-    ),
-    function!(
-        "",
-        ROT90,
-        "rot90(Tensor input, int k=1, int[] dims=[0, 1], *, Tensor out=None)\n\nA rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second."
-    ),
-    method!(
-        ROT90,
-        "rot90(int k=1, int[] dims=[0, 1], *, Tensor out=None)\n\nA rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second."
-    ),
-];
-
-static FLIP: Signature = Signature {
-    name: "flip",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("dims", 0), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dims) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::flip_out(&self_, &dims, &out));
-            }
-            a.returns(|| ops::flip(&self_, &dims))
-        },
-    }],
-};
-
-static FLIPLR: Signature = Signature {
-    name: "fliplr",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::fliplr(&self_))
-        },
-    }],
-};
-
-static FLIPUD: Signature = Signature {
-    name: "flipud",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::flipud(&self_))
-        },
-    }],
-};
-
-static ROLL: Signature = Signature {
-    name: "roll",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("shifts", 1),
-            ints("dims", 1).or_none().or("[]"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, shifts, dims) = (a.tensor(0)?, a.ints(1)?, a.ints_or(2, &[])?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::roll_out(&self_, &shifts, &dims, &out));
-            }
-            a.returns(|| ops::roll(&self_, &shifts, &dims))
-        },
-    }],
-};
-
-static ROT90: Signature = Signature {
-    name: "rot90",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("k").or("1"),
-            ints("dims", 0).or("[0, 1]"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, k, dims) = (a.tensor(0)?, a.int_or(1, 1)?, a.ints_or(2, &[0, 1])?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::rot90_out(&self_, k, &dims, &out));
-            }
-            a.returns(|| ops::rot90(&self_, k, &dims))
-        },
-    }],
-};
+bindings! {
+    "flip": "A copy with the order of the elements reversed along dimensions `dims`." {
+        both 0 (input: tensor, dims: ints(0)) returns flip, out flip_out;
+    }
+    "fliplr": "A copy with the columns in reverse order." {
+        both 0 (input: tensor) returns fliplr;
+    }
+    "flipud": "A copy with the rows in reverse order." {
+        both 0 (input: tensor) returns flipud;
+    }
+    "roll": "Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start." {
+        both 0 (input: tensor, shifts: ints(1), dims: ints(1) = "[]" DimVec::new()) returns roll, out roll_out;
+    }
+    "rot90": "A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second." {
+        both 0 (input: tensor, k: int = "1" 1, dims: ints(0) = "[0, 1]" DimVec::from_slice(&[0, 1])) returns rot90,
+            out rot90_out;
+    }
+}

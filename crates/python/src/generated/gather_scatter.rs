@@ -2,333 +2,45 @@
 
 //! The names in Python of the operators in `gather_scatter`.
 
-use crate::arguments::{Overload, Signature, boolean, int, scalar, string, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        GATHER,
-        "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False, Tensor out=None)\n\n`out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension."
-    ),
-    method!(
-        GATHER,
-        "gather(int dim, Tensor index, *, bool sparse_grad=False, Tensor out=None)\n\n`out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension."
-    ),
-    function!(
-        "",
-        SCATTER,
-        "scatter(Tensor input, int dim, Tensor index, Tensor src, *, Tensor out=None)\nscatter(Tensor input, int dim, Tensor index, Tensor src, *, str reduce, Tensor out=None)\nscatter(Tensor input, int dim, Tensor index, Number value, *, Tensor out=None)\nscatter(Tensor input, int dim, Tensor index, Number value, *, str reduce, Tensor out=None)\n\nA copy of `self` with `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins."
-    ),
-    method!(
-        SCATTER,
-        "scatter(int dim, Tensor index, Tensor src, *, Tensor out=None)\nscatter(int dim, Tensor index, Tensor src, *, str reduce, Tensor out=None)\nscatter(int dim, Tensor index, Number value, *, Tensor out=None)\nscatter(int dim, Tensor index, Number value, *, str reduce, Tensor out=None)\n\nA copy of `self` with `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins."
-    ),
-    method!(
-        SCATTER_,
-        "scatter_(int dim, Tensor index, Tensor src)\nscatter_(int dim, Tensor index, Tensor src, *, str reduce)\nscatter_(int dim, Tensor index, Number value)\nscatter_(int dim, Tensor index, Number value, *, str reduce)\n\nWrites `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins."
-    ),
-    function!(
-        "",
-        SCATTER_ADD,
-        "scatter_add(Tensor input, int dim, Tensor index, Tensor src, *, Tensor out=None)\n\nA copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`."
-    ),
-    method!(
-        SCATTER_ADD,
-        "scatter_add(int dim, Tensor index, Tensor src, *, Tensor out=None)\n\nA copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`."
-    ),
-    method!(
-        SCATTER_ADD_,
-        "scatter_add_(int dim, Tensor index, Tensor src)\n\nAdds `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on, in the order of `index`."
-    ),
-    function!(
-        "",
-        SCATTER_REDUCE,
-        "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor out=None)\n\nA copy of `self` in which the elements of `src` at one index are reduced to their \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\", with the element of `self` if `include_self`."
-    ),
-    method!(
-        SCATTER_REDUCE,
-        "scatter_reduce(int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor out=None)\n\nA copy of `self` in which the elements of `src` at one index are reduced to their \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\", with the element of `self` if `include_self`."
-    ),
-    method!(
-        SCATTER_REDUCE_,
-        "scatter_reduce_(int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)\n\nA copy of `self` in which the elements of `src` at one index are reduced to their \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\", with the element of `self` if `include_self`."
-    ),
-    function!(
-        "",
-        TAKE_ALONG_DIM,
-        "take_along_dim(Tensor input, Tensor indices, int? dim=None, *, Tensor out=None)\n\n`gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor."
-    ),
-    method!(
-        TAKE_ALONG_DIM,
-        "take_along_dim(Tensor indices, int? dim=None, *, Tensor out=None)\n\n`gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor."
-    ),
-];
-
-static GATHER: Signature = Signature {
-    name: "gather",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            boolean("sparse_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, index, sparse_grad) =
-                (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.boolean_or(3, false)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::gather_out(&self_, dim, &index, sparse_grad, &out));
-            }
-            a.returns(|| ops::gather(&self_, dim, &index, sparse_grad))
-        },
-    }],
-};
-
-static SCATTER: Signature = Signature {
-    name: "scatter",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                tensor("index"),
-                tensor("src"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, index, src) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::scatter_src_out(&self_, dim, &index, &src, &out));
-                }
-                a.returns(|| ops::scatter_src(&self_, dim, &index, &src))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                tensor("index"),
-                tensor("src"),
-                string("reduce").by_keyword(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, index, src, reduce) =
-                    (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.string(4)?);
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || ops::scatter_reduce_out(&self_, dim, &index, &src, reduce, &out));
-                }
-                a.returns(|| ops::scatter_reduce(&self_, dim, &index, &src, reduce))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                tensor("index"),
-                scalar("value"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, index, value) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.scalar(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::scatter_value_out(&self_, dim, &index, value, &out));
-                }
-                a.returns(|| ops::scatter_value(&self_, dim, &index, value))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                tensor("index"),
-                scalar("value"),
-                string("reduce").by_keyword(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, index, value, reduce) =
-                    (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.scalar(3)?, a.string(4)?);
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::scatter_value_reduce_out(&self_, dim, &index, value, reduce, &out)
-                    });
-                }
-                a.returns(|| ops::scatter_value_reduce(&self_, dim, &index, value, reduce))
-            },
-        },
-    ],
-};
-
-static SCATTER_: Signature = Signature {
-    name: "scatter_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), int("dim"), tensor("index"), tensor("src")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, dim, index, src) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?);
-                a.writes(0, || ops::scatter__src(&self_, dim, &index, &src))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                tensor("index"),
-                tensor("src"),
-                string("reduce").by_keyword(),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, dim, index, src, reduce) =
-                    (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.string(4)?);
-                a.writes(0, || ops::scatter__reduce(&self_, dim, &index, &src, reduce))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), int("dim"), tensor("index"), scalar("value")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, dim, index, value) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.scalar(3)?);
-                a.writes(0, || ops::scatter__value(&self_, dim, &index, value))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                tensor("index"),
-                scalar("value"),
-                string("reduce").by_keyword(),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, dim, index, value, reduce) =
-                    (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.scalar(3)?, a.string(4)?);
-                a.writes(0, || ops::scatter__value_reduce(&self_, dim, &index, value, reduce))
-            },
-        },
-    ],
-};
-
-static SCATTER_ADD: Signature = Signature {
-    name: "scatter_add",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            tensor("src"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, index, src) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::scatter_add_out(&self_, dim, &index, &src, &out));
-            }
-            a.returns(|| ops::scatter_add(&self_, dim, &index, &src))
-        },
-    }],
-};
-
-static SCATTER_ADD_: Signature = Signature {
-    name: "scatter_add_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), tensor("index"), tensor("src")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dim, index, src) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?);
-            a.writes(0, || ops::scatter_add_(&self_, dim, &index, &src))
-        },
-    }],
-};
-
-static SCATTER_REDUCE: Signature = Signature {
-    name: "scatter_reduce",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            tensor("src"),
-            string("reduce"),
-            boolean("include_self").by_keyword().or("True"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, index, src, reduce, include_self) =
-                (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.string(4)?, a.boolean_or(5, true)?);
-            if let Some(out) = a.optional_tensor(6)? {
-                return a.writes(6, || {
-                    ops::scatter_reduce_two_out(&self_, dim, &index, &src, reduce, include_self, &out)
-                });
-            }
-            a.returns(|| ops::scatter_reduce_two(&self_, dim, &index, &src, reduce, include_self))
-        },
-    }],
-};
-
-static SCATTER_REDUCE_: Signature = Signature {
-    name: "scatter_reduce_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            tensor("src"),
-            string("reduce"),
-            boolean("include_self").by_keyword().or("True"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dim, index, src, reduce, include_self) =
-                (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.string(4)?, a.boolean_or(5, true)?);
-            a.writes(0, || ops::scatter_reduce__two(&self_, dim, &index, &src, reduce, include_self))
-        },
-    }],
-};
-
-static TAKE_ALONG_DIM: Signature = Signature {
-    name: "take_along_dim",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("indices"),
-            int("dim").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, indices, dim) = (a.tensor(0)?, a.tensor(1)?, a.optional_int(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::take_along_dim_out(&self_, &indices, dim, &out));
-            }
-            a.returns(|| ops::take_along_dim(&self_, &indices, dim))
-        },
-    }],
-};
+bindings! {
+    "gather": "`out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension." {
+        both 0 (input: tensor, dim: int, index: tensor, sparse_grad: keyword boolean = "False" false) returns gather,
+            out gather_out;
+    }
+    "scatter": "A copy of `self` with `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins." {
+        both 0 (input: tensor, dim: int, index: tensor, src: tensor) returns scatter_src, out scatter_src_out;
+        both 0 (input: tensor, dim: int, index: tensor, src: tensor, reduce: keyword string) returns scatter_reduce,
+            out scatter_reduce_out;
+        both 0 (input: tensor, dim: int, index: tensor, value: scalar) returns scatter_value, out scatter_value_out;
+        both 0 (input: tensor, dim: int, index: tensor, value: scalar,
+            reduce: keyword string) returns scatter_value_reduce, out scatter_value_reduce_out;
+    }
+    "scatter_": "Writes `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins." {
+        method 0 (input: tensor, dim: int, index: tensor, src: tensor) writes(0) scatter__src;
+        method 0 (input: tensor, dim: int, index: tensor, src: tensor,
+            reduce: keyword string) writes(0) scatter__reduce;
+        method 0 (input: tensor, dim: int, index: tensor, value: scalar) writes(0) scatter__value;
+        method 0 (input: tensor, dim: int, index: tensor, value: scalar,
+            reduce: keyword string) writes(0) scatter__value_reduce;
+    }
+    "scatter_add": "A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`." {
+        both 0 (input: tensor, dim: int, index: tensor, src: tensor) returns scatter_add, out scatter_add_out;
+    }
+    "scatter_add_": "Adds `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on, in the order of `index`." {
+        method 0 (input: tensor, dim: int, index: tensor, src: tensor) writes(0) scatter_add_;
+    }
+    "scatter_reduce": "A copy of `self` in which the elements of `src` at one index are reduced to their \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\", with the element of `self` if `include_self`." {
+        both 0 (input: tensor, dim: int, index: tensor, src: tensor, reduce: string,
+            include_self: keyword boolean = "True" true) returns scatter_reduce_two, out scatter_reduce_two_out;
+    }
+    "scatter_reduce_": "A copy of `self` in which the elements of `src` at one index are reduced to their \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\", with the element of `self` if `include_self`." {
+        method 0 (input: tensor, dim: int, index: tensor, src: tensor, reduce: string,
+            include_self: keyword boolean = "True" true) writes(0) scatter_reduce__two;
+    }
+    "take_along_dim": "`gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor." {
+        both 0 (input: tensor, indices: tensor, dim: optional int = "None" None) returns take_along_dim,
+            out take_along_dim_out;
+    }
+}

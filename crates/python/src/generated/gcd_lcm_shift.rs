@@ -2,376 +2,57 @@
 
 //! The names in Python of the operators in `gcd_lcm_shift`.
 
-use crate::arguments::{Overload, Signature, scalar, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        GCD,
-        "gcd(Tensor input, Tensor other, *, Tensor out=None)\n\nThe greatest common divisor; 0 for two zeros."
-    ),
-    method!(GCD, "gcd(Tensor other, *, Tensor out=None)\n\nThe greatest common divisor; 0 for two zeros."),
-    method!(GCD_, "gcd_(Tensor other)\n\nThe greatest common divisor; 0 for two zeros."),
-    function!(
-        "",
-        LCM,
-        "lcm(Tensor input, Tensor other, *, Tensor out=None)\n\nThe least common multiple; 0 if one of the numbers is 0."
-    ),
-    method!(
-        LCM,
-        "lcm(Tensor other, *, Tensor out=None)\n\nThe least common multiple; 0 if one of the numbers is 0."
-    ),
-    method!(LCM_, "lcm_(Tensor other)\n\nThe least common multiple; 0 if one of the numbers is 0."),
-    function!(
-        "",
-        BITWISE_LEFT_SHIFT,
-        "bitwise_left_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_left_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_left_shift(Number self, Tensor other, *, Tensor out=None)\n\n`self << other`, the bits of `self` shifted left by `other`."
-    ),
-    method!(
-        BITWISE_LEFT_SHIFT,
-        "bitwise_left_shift(Tensor other, *, Tensor out=None)\nbitwise_left_shift(Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` shifted left by `other`."
-    ),
-    method!(
-        BITWISE_LEFT_SHIFT_,
-        "bitwise_left_shift_(Tensor other)\nbitwise_left_shift_(Number other)\n\n`self << other`, the bits of `self` shifted left by `other`."
-    ),
-    function!(
-        "",
-        __LSHIFT__,
-        "__lshift__(Tensor input, Tensor other, *, Tensor out=None)\n__lshift__(Tensor input, Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` shifted left by `other`."
-    ),
-    method!(
-        __LSHIFT__,
-        "__lshift__(Tensor other, *, Tensor out=None)\n__lshift__(Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` shifted left by `other`."
-    ),
-    method!(
-        __ILSHIFT__,
-        "__ilshift__(Tensor other)\n__ilshift__(Number other)\n\n`self << other`, the bits of `self` shifted left by `other`."
-    ),
-    function!(
-        "",
-        BITWISE_RIGHT_SHIFT,
-        "bitwise_right_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_right_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_right_shift(Number self, Tensor other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` shifted right by `other`."
-    ),
-    method!(
-        BITWISE_RIGHT_SHIFT,
-        "bitwise_right_shift(Tensor other, *, Tensor out=None)\nbitwise_right_shift(Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` shifted right by `other`."
-    ),
-    method!(
-        BITWISE_RIGHT_SHIFT_,
-        "bitwise_right_shift_(Tensor other)\nbitwise_right_shift_(Number other)\n\n`self >> other`, the bits of `self` shifted right by `other`."
-    ),
-    function!(
-        "",
-        __RSHIFT__,
-        "__rshift__(Tensor input, Tensor other, *, Tensor out=None)\n__rshift__(Tensor input, Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` shifted right by `other`."
-    ),
-    method!(
-        __RSHIFT__,
-        "__rshift__(Tensor other, *, Tensor out=None)\n__rshift__(Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` shifted right by `other`."
-    ),
-    method!(
-        __IRSHIFT__,
-        "__irshift__(Tensor other)\n__irshift__(Number other)\n\n`self >> other`, the bits of `self` shifted right by `other`."
-    ),
-];
-
-static GCD: Signature = Signature {
-    name: "gcd",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::gcd_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::gcd(&self_, &other))
-        },
-    }],
-};
-
-static GCD_: Signature = Signature {
-    name: "gcd_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::gcd_(&self_, &other))
-        },
-    }],
-};
-
-static LCM: Signature = Signature {
-    name: "lcm",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::lcm_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::lcm(&self_, &other))
-        },
-    }],
-};
-
-static LCM_: Signature = Signature {
-    name: "lcm_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::lcm_(&self_, &other))
-        },
-    }],
-};
-
-static BITWISE_LEFT_SHIFT: Signature = Signature {
-    name: "bitwise_left_shift",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_left_shift_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::bitwise_left_shift_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_left_shift_tensor_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::bitwise_left_shift_tensor_scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_left_shift_scalar_tensor_out(self_, &other, &out));
-                }
-                a.returns(|| ops::bitwise_left_shift_scalar_tensor(self_, &other))
-            },
-        },
-    ],
-};
-
-static BITWISE_LEFT_SHIFT_: Signature = Signature {
-    name: "bitwise_left_shift_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::bitwise_left_shift__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::bitwise_left_shift__tensor_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static __LSHIFT__: Signature = Signature {
-    name: "__lshift__",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::__lshift___tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::__lshift___tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::__lshift___scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::__lshift___scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static __ILSHIFT__: Signature = Signature {
-    name: "__ilshift__",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::__ilshift___tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::__ilshift___scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static BITWISE_RIGHT_SHIFT: Signature = Signature {
-    name: "bitwise_right_shift",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_right_shift_tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::bitwise_right_shift_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_right_shift_tensor_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::bitwise_right_shift_tensor_scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::bitwise_right_shift_scalar_tensor_out(self_, &other, &out));
-                }
-                a.returns(|| ops::bitwise_right_shift_scalar_tensor(self_, &other))
-            },
-        },
-    ],
-};
-
-static BITWISE_RIGHT_SHIFT_: Signature = Signature {
-    name: "bitwise_right_shift_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::bitwise_right_shift__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::bitwise_right_shift__tensor_scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static __RSHIFT__: Signature = Signature {
-    name: "__rshift__",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::__rshift___tensor_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::__rshift___tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::__rshift___scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::__rshift___scalar(&self_, other))
-            },
-        },
-    ],
-};
-
-static __IRSHIFT__: Signature = Signature {
-    name: "__irshift__",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::__irshift___tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::__irshift___scalar(&self_, other))
-            },
-        },
-    ],
-};
+bindings! {
+    "gcd": "The greatest common divisor; 0 for two zeros." {
+        both 0 (input: tensor, other: tensor) returns gcd, out gcd_out;
+    }
+    "gcd_": "The greatest common divisor; 0 for two zeros." {
+        method 0 (input: tensor, other: tensor) writes(0) gcd_;
+    }
+    "lcm": "The least common multiple; 0 if one of the numbers is 0." {
+        both 0 (input: tensor, other: tensor) returns lcm, out lcm_out;
+    }
+    "lcm_": "The least common multiple; 0 if one of the numbers is 0." {
+        method 0 (input: tensor, other: tensor) writes(0) lcm_;
+    }
+    "bitwise_left_shift": "`self << other`, the bits of `self` shifted left by `other`." {
+        both 0 (input: tensor, other: tensor) returns bitwise_left_shift_tensor, out bitwise_left_shift_tensor_out;
+        both 0 (input: tensor, other: scalar) returns bitwise_left_shift_tensor_scalar,
+            out bitwise_left_shift_tensor_scalar_out;
+        function (self_: scalar, other: tensor) returns bitwise_left_shift_scalar_tensor,
+            out bitwise_left_shift_scalar_tensor_out;
+    }
+    "bitwise_left_shift_": "`self << other`, the bits of `self` shifted left by `other`." {
+        method 0 (input: tensor, other: tensor) writes(0) bitwise_left_shift__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) bitwise_left_shift__tensor_scalar;
+    }
+    "__lshift__": "`self << other`, the bits of `self` shifted left by `other`." {
+        both 0 (input: tensor, other: tensor) returns __lshift___tensor, out __lshift___tensor_out;
+        both 0 (input: tensor, other: scalar) returns __lshift___scalar, out __lshift___scalar_out;
+    }
+    "__ilshift__": "`self << other`, the bits of `self` shifted left by `other`." {
+        method 0 (input: tensor, other: tensor) writes(0) __ilshift___tensor;
+        method 0 (input: tensor, other: scalar) writes(0) __ilshift___scalar;
+    }
+    "bitwise_right_shift": "`self >> other`, the bits of `self` shifted right by `other`." {
+        both 0 (input: tensor, other: tensor) returns bitwise_right_shift_tensor, out bitwise_right_shift_tensor_out;
+        both 0 (input: tensor, other: scalar) returns bitwise_right_shift_tensor_scalar,
+            out bitwise_right_shift_tensor_scalar_out;
+        function (self_: scalar, other: tensor) returns bitwise_right_shift_scalar_tensor,
+            out bitwise_right_shift_scalar_tensor_out;
+    }
+    "bitwise_right_shift_": "`self >> other`, the bits of `self` shifted right by `other`." {
+        method 0 (input: tensor, other: tensor) writes(0) bitwise_right_shift__tensor;
+        method 0 (input: tensor, other: scalar) writes(0) bitwise_right_shift__tensor_scalar;
+    }
+    "__rshift__": "`self >> other`, the bits of `self` shifted right by `other`." {
+        both 0 (input: tensor, other: tensor) returns __rshift___tensor, out __rshift___tensor_out;
+        both 0 (input: tensor, other: scalar) returns __rshift___scalar, out __rshift___scalar_out;
+    }
+    "__irshift__": "`self >> other`, the bits of `self` shifted right by `other`." {
+        method 0 (input: tensor, other: tensor) writes(0) __irshift___tensor;
+        method 0 (input: tensor, other: scalar) writes(0) __irshift___scalar;
+    }
+}

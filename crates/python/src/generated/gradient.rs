@@ -2,121 +2,22 @@
 
 //! The names in Python of the operators in `gradient`.
 
-use crate::arguments::{Overload, Signature, int, ints, scalar, scalars, tensor, tensors};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[function!(
-    "",
-    GRADIENT,
-    "gradient(Tensor input, *, Number? spacing=None, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int[] dim, int edge_order=1)\n\n`(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, with one-sided differences at the ends."
-)];
-
-static GRADIENT: Signature = Signature {
-    name: "gradient",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("spacing").by_keyword().or_none().or("None"),
-                int("dim").by_keyword().or_none().or("None"),
-                int("edge_order").by_keyword().or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, spacing, dim, edge_order) =
-                    (a.tensor(0)?, a.optional_scalar(1)?, a.optional_int(2)?, a.int_or(3, 1)?);
-                a.returns(|| ops::gradient_scalarint(&self_, spacing, dim, edge_order))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("spacing").by_keyword(),
-                ints("dim", 0).by_keyword(),
-                int("edge_order").by_keyword().or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, spacing, dim, edge_order) =
-                    (a.tensor(0)?, a.scalar(1)?, a.ints(2)?, a.int_or(3, 1)?);
-                a.returns(|| ops::gradient_scalararray(&self_, spacing, &dim, edge_order))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 0).by_keyword(),
-                int("edge_order").by_keyword().or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, dim, edge_order) = (a.tensor(0)?, a.ints(1)?, a.int_or(2, 1)?);
-                a.returns(|| ops::gradient_array(&self_, &dim, edge_order))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalars("spacing").by_keyword(),
-                int("dim").by_keyword().or_none().or("None"),
-                int("edge_order").by_keyword().or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, spacing, dim, edge_order) =
-                    (a.tensor(0)?, a.scalars(1)?, a.optional_int(2)?, a.int_or(3, 1)?);
-                a.returns(|| ops::gradient_scalarrayint(&self_, &spacing, dim, edge_order))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalars("spacing").by_keyword(),
-                ints("dim", 0).by_keyword(),
-                int("edge_order").by_keyword().or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, spacing, dim, edge_order) =
-                    (a.tensor(0)?, a.scalars(1)?, a.ints(2)?, a.int_or(3, 1)?);
-                a.returns(|| ops::gradient_scalarrayarray(&self_, &spacing, &dim, edge_order))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensors("spacing").by_keyword(),
-                int("dim").by_keyword().or_none().or("None"),
-                int("edge_order").by_keyword().or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, spacing, dim, edge_order) =
-                    (a.tensor(0)?, a.tensors(1)?, a.optional_int(2)?, a.int_or(3, 1)?);
-                a.returns(|| ops::gradient_tensorarrayint(&self_, &spacing, dim, edge_order))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensors("spacing").by_keyword(),
-                ints("dim", 0).by_keyword(),
-                int("edge_order").by_keyword().or("1"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, spacing, dim, edge_order) =
-                    (a.tensor(0)?, a.tensors(1)?, a.ints(2)?, a.int_or(3, 1)?);
-                a.returns(|| ops::gradient_tensorarray(&self_, &spacing, &dim, edge_order))
-            },
-        },
-    ],
-};
+bindings! {
+    "gradient": "`(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, with one-sided differences at the ends." {
+        function (input: tensor, spacing: keyword optional scalar = "None" None,
+            dim: keyword optional int = "None" None, edge_order: keyword int = "1" 1) returns gradient_scalarint;
+        function (input: tensor, spacing: keyword scalar, dim: keyword ints(0),
+            edge_order: keyword int = "1" 1) returns gradient_scalararray;
+        function (input: tensor, dim: keyword ints(0), edge_order: keyword int = "1" 1) returns gradient_array;
+        function (input: tensor, spacing: keyword scalars, dim: keyword optional int = "None" None,
+            edge_order: keyword int = "1" 1) returns gradient_scalarrayint;
+        function (input: tensor, spacing: keyword scalars, dim: keyword ints(0),
+            edge_order: keyword int = "1" 1) returns gradient_scalarrayarray;
+        function (input: tensor, spacing: keyword tensors, dim: keyword optional int = "None" None,
+            edge_order: keyword int = "1" 1) returns gradient_tensorarrayint;
+        function (input: tensor, spacing: keyword tensors, dim: keyword ints(0),
+            edge_order: keyword int = "1" 1) returns gradient_tensorarray;
+    }
+}

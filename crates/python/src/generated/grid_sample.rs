@@ -2,201 +2,31 @@
 
 //! The names in Python of the operators in `grid_sample`.
 
-use crate::arguments::{Overload, Signature, boolean, int, ints, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        GRID_SAMPLER,
-        "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)\n\n`grid_sampler_2d` or `grid_sampler_3d`, by the dimensions of `input`."
-    ),
-    function!(
-        "",
-        GRID_SAMPLER_2D,
-        "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\nImages, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.\n\nInterpolation mode 0 is bilinear, 1 nearest, 2 bicubic. Outside of the image, padding mode 0 gives zeros, 1 the pixels at the\nborder, 2 the reflected image."
-    ),
-    function!(
-        "",
-        GRID_SAMPLER_3D,
-        "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\n`grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`."
-    ),
-    function!(
-        "",
-        _GRID_SAMPLE,
-        "_grid_sample(Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners)\n\n`grid_sampler`, or its derivative of the orders `orders` with respect to the coordinates of each dimension, outermost first."
-    ),
-    function!(
-        "",
-        _GRID_SAMPLE_TRANSPOSED,
-        "_grid_sample_transposed(Tensor grad_output, Tensor grid, int[] input_size, int[] orders, int interpolation_mode, int padding_mode, bool align_corners)\n\nThe gradient of `_grid_sample` for its input, of sizes `input_size`."
-    ),
-    function!(
-        "",
-        AFFINE_GRID_GENERATOR,
-        "affine_grid_generator(Tensor theta, int[] size, bool align_corners, *, Tensor out=None)\n\nThe grid, for `grid_sampler`, of an affine map for each image of `size`."
-    ),
-];
-
-static GRID_SAMPLER: Signature = Signature {
-    name: "grid_sampler",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("grid"),
-            int("interpolation_mode"),
-            int("padding_mode"),
-            boolean("align_corners"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, grid, interpolation_mode, padding_mode, align_corners) =
-                (a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.int(3)?, a.boolean(4)?);
-            a.returns(|| ops::grid_sampler(&input, &grid, interpolation_mode, padding_mode, align_corners))
-        },
-    }],
-};
-
-static GRID_SAMPLER_2D: Signature = Signature {
-    name: "grid_sampler_2d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("grid"),
-            int("interpolation_mode"),
-            int("padding_mode"),
-            boolean("align_corners"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, grid, interpolation_mode, padding_mode, align_corners) =
-                (a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.int(3)?, a.boolean(4)?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || {
-                    ops::grid_sampler_2d_out(
-                        &input,
-                        &grid,
-                        interpolation_mode,
-                        padding_mode,
-                        align_corners,
-                        &out,
-                    )
-                });
-            }
-            a.returns(|| ops::grid_sampler_2d(&input, &grid, interpolation_mode, padding_mode, align_corners))
-        },
-    }],
-};
-
-static GRID_SAMPLER_3D: Signature = Signature {
-    name: "grid_sampler_3d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("grid"),
-            int("interpolation_mode"),
-            int("padding_mode"),
-            boolean("align_corners"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, grid, interpolation_mode, padding_mode, align_corners) =
-                (a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.int(3)?, a.boolean(4)?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || {
-                    ops::grid_sampler_3d_out(
-                        &input,
-                        &grid,
-                        interpolation_mode,
-                        padding_mode,
-                        align_corners,
-                        &out,
-                    )
-                });
-            }
-            a.returns(|| ops::grid_sampler_3d(&input, &grid, interpolation_mode, padding_mode, align_corners))
-        },
-    }],
-};
-
-static _GRID_SAMPLE: Signature = Signature {
-    name: "_grid_sample",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("grid"),
-            ints("orders", 0),
-            int("interpolation_mode"),
-            int("padding_mode"),
-            boolean("align_corners"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, grid, orders, interpolation_mode, padding_mode, align_corners) =
-                (a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.int(3)?, a.int(4)?, a.boolean(5)?);
-            a.returns(|| {
-                ops::_grid_sample(&input, &grid, &orders, interpolation_mode, padding_mode, align_corners)
-            })
-        },
-    }],
-};
-
-static _GRID_SAMPLE_TRANSPOSED: Signature = Signature {
-    name: "_grid_sample_transposed",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("grad_output"),
-            tensor("grid"),
-            ints("input_size", 0),
-            ints("orders", 0),
-            int("interpolation_mode"),
-            int("padding_mode"),
-            boolean("align_corners"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (grad_output, grid, input_size, orders, interpolation_mode, padding_mode, align_corners) =
-                (a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?, a.int(4)?, a.int(5)?, a.boolean(6)?);
-            a.returns(|| {
-                ops::_grid_sample_transposed(
-                    &grad_output,
-                    &grid,
-                    &input_size,
-                    &orders,
-                    interpolation_mode,
-                    padding_mode,
-                    align_corners,
-                )
-            })
-        },
-    }],
-};
-
-static AFFINE_GRID_GENERATOR: Signature = Signature {
-    name: "affine_grid_generator",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("theta"),
-            ints("size", 0),
-            boolean("align_corners"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (theta, size, align_corners) = (a.tensor(0)?, a.ints(1)?, a.boolean(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::affine_grid_generator_out(&theta, &size, align_corners, &out));
-            }
-            a.returns(|| ops::affine_grid_generator(&theta, &size, align_corners))
-        },
-    }],
-};
+bindings! {
+    "grid_sampler": "`grid_sampler_2d` or `grid_sampler_3d`, by the dimensions of `input`." {
+        function (input: tensor, grid: tensor, interpolation_mode: int, padding_mode: int,
+            align_corners: boolean) returns grid_sampler;
+    }
+    "grid_sampler_2d": "Images, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.\n\nInterpolation mode 0 is bilinear, 1 nearest, 2 bicubic. Outside of the image, padding mode 0 gives zeros, 1 the pixels at the\nborder, 2 the reflected image." {
+        function (input: tensor, grid: tensor, interpolation_mode: int, padding_mode: int,
+            align_corners: boolean) returns grid_sampler_2d, out grid_sampler_2d_out;
+    }
+    "grid_sampler_3d": "`grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`." {
+        function (input: tensor, grid: tensor, interpolation_mode: int, padding_mode: int,
+            align_corners: boolean) returns grid_sampler_3d, out grid_sampler_3d_out;
+    }
+    "_grid_sample": "`grid_sampler`, or its derivative of the orders `orders` with respect to the coordinates of each dimension, outermost first." {
+        function (input: tensor, grid: tensor, orders: ints(0), interpolation_mode: int, padding_mode: int,
+            align_corners: boolean) returns _grid_sample;
+    }
+    "_grid_sample_transposed": "The gradient of `_grid_sample` for its input, of sizes `input_size`." {
+        function (grad_output: tensor, grid: tensor, input_size: ints(0), orders: ints(0), interpolation_mode: int,
+            padding_mode: int, align_corners: boolean) returns _grid_sample_transposed;
+    }
+    "affine_grid_generator": "The grid, for `grid_sampler`, of an affine map for each image of `size`." {
+        function (theta: tensor, size: ints(0), align_corners: boolean) returns affine_grid_generator,
+            out affine_grid_generator_out;
+    }
+}

@@ -2,71 +2,15 @@
 
 //! The names in Python of the operators in `im2col`.
 
-use crate::arguments::{Overload, Signature, ints, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "_nn",
-        IM2COL,
-        "im2col(Tensor input, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor out=None)\n\nThe patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l."
-    ),
-    function!(
-        "_nn",
-        COL2IM,
-        "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor out=None)\n\nAn image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`."
-    ),
-];
-
-static IM2COL: Signature = Signature {
-    name: "im2col",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 2),
-            ints("dilation", 2),
-            ints("padding", 2),
-            ints("stride", 2),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, dilation, padding, stride) =
-                (a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.ints(3)?, a.ints(4)?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a
-                    .writes(5, || ops::im2col_out(&self_, &kernel_size, &dilation, &padding, &stride, &out));
-            }
-            a.returns(|| ops::im2col(&self_, &kernel_size, &dilation, &padding, &stride))
-        },
-    }],
-};
-
-static COL2IM: Signature = Signature {
-    name: "col2im",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("output_size", 2),
-            ints("kernel_size", 2),
-            ints("dilation", 2),
-            ints("padding", 2),
-            ints("stride", 2),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, output_size, kernel_size, dilation, padding, stride) =
-                (a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.ints(3)?, a.ints(4)?, a.ints(5)?);
-            if let Some(out) = a.optional_tensor(6)? {
-                return a.writes(6, || {
-                    ops::col2im_out(&self_, &output_size, &kernel_size, &dilation, &padding, &stride, &out)
-                });
-            }
-            a.returns(|| ops::col2im(&self_, &output_size, &kernel_size, &dilation, &padding, &stride))
-        },
-    }],
-};
+bindings! {
+    "im2col" in "_nn": "The patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l." {
+        function (input: tensor, kernel_size: ints(2), dilation: ints(2), padding: ints(2),
+            stride: ints(2)) returns im2col, out im2col_out;
+    }
+    "col2im" in "_nn": "An image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`." {
+        function (input: tensor, output_size: ints(2), kernel_size: ints(2), dilation: ints(2), padding: ints(2),
+            stride: ints(2)) returns col2im, out col2im_out;
+    }
+}

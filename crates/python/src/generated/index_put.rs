@@ -2,173 +2,28 @@
 
 //! The names in Python of the operators in `index_put`.
 
-use crate::arguments::{Overload, Signature, boolean, optional_tensors, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        INDEX,
-        "index(Tensor input, Tensor?[] indices, *, Tensor out=None)\n\nThe elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end."
-    ),
-    method!(
-        INDEX,
-        "index(Tensor?[] indices, *, Tensor out=None)\n\nThe elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end."
-    ),
-    function!(
-        "",
-        INDEX_PUT_,
-        "index_put_(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them."
-    ),
-    method!(
-        INDEX_PUT_,
-        "index_put_(Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them."
-    ),
-    function!(
-        "",
-        INDEX_PUT,
-        "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added."
-    ),
-    method!(
-        INDEX_PUT,
-        "index_put(Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added."
-    ),
-    function!(
-        "",
-        TAKE,
-        "take(Tensor input, Tensor index, *, Tensor out=None)\n\nThe elements of the flattened `self` at `index`; negative indices count from the end."
-    ),
-    method!(
-        TAKE,
-        "take(Tensor index, *, Tensor out=None)\n\nThe elements of the flattened `self` at `index`; negative indices count from the end."
-    ),
-    method!(
-        PUT_,
-        "put_(Tensor index, Tensor source, bool accumulate=False)\n\nWrites the elements of `source` at the given indices of the flattened `self`, or adds them."
-    ),
-    function!(
-        "",
-        PUT,
-        "put(Tensor input, Tensor index, Tensor source, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there."
-    ),
-    method!(
-        PUT,
-        "put(Tensor index, Tensor source, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there."
-    ),
-];
-
-static INDEX: Signature = Signature {
-    name: "index",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            optional_tensors("indices"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, indices) = (a.tensor(0)?, a.optional_tensors(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::index_tensor_out(&self_, &indices, &out));
-            }
-            a.returns(|| ops::index_tensor(&self_, &indices))
-        },
-    }],
-};
-
-static INDEX_PUT_: Signature = Signature {
-    name: "index_put_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            optional_tensors("indices"),
-            tensor("values"),
-            boolean("accumulate").or("False"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, indices, values, accumulate) =
-                (a.tensor(0)?, a.optional_tensors(1)?, a.tensor(2)?, a.boolean_or(3, false)?);
-            a.writes(0, || ops::index_put_(&self_, &indices, &values, accumulate))
-        },
-    }],
-};
-
-static INDEX_PUT: Signature = Signature {
-    name: "index_put",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            optional_tensors("indices"),
-            tensor("values"),
-            boolean("accumulate").or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, indices, values, accumulate) =
-                (a.tensor(0)?, a.optional_tensors(1)?, a.tensor(2)?, a.boolean_or(3, false)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::index_put_out(&self_, &indices, &values, accumulate, &out));
-            }
-            a.returns(|| ops::index_put(&self_, &indices, &values, accumulate))
-        },
-    }],
-};
-
-static TAKE: Signature = Signature {
-    name: "take",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("index"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, index) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::take_out(&self_, &index, &out));
-            }
-            a.returns(|| ops::take(&self_, &index))
-        },
-    }],
-};
-
-static PUT_: Signature = Signature {
-    name: "put_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("index"), tensor("source"), boolean("accumulate").or("False")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, index, source, accumulate) =
-                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.boolean_or(3, false)?);
-            a.writes(0, || ops::put_(&self_, &index, &source, accumulate))
-        },
-    }],
-};
-
-static PUT: Signature = Signature {
-    name: "put",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("index"),
-            tensor("source"),
-            boolean("accumulate").or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, index, source, accumulate) =
-                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.boolean_or(3, false)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::put_out(&self_, &index, &source, accumulate, &out));
-            }
-            a.returns(|| ops::put(&self_, &index, &source, accumulate))
-        },
-    }],
-};
+bindings! {
+    "index": "The elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end." {
+        both 0 (input: tensor, indices: optional_tensors) returns index_tensor, out index_tensor_out;
+    }
+    "index_put_": "Writes `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them." {
+        both 0 (input: tensor, indices: optional_tensors, values: tensor,
+            accumulate: boolean = "False" false) writes(0) index_put_;
+    }
+    "index_put": "A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added." {
+        both 0 (input: tensor, indices: optional_tensors, values: tensor,
+            accumulate: boolean = "False" false) returns index_put, out index_put_out;
+    }
+    "take": "The elements of the flattened `self` at `index`; negative indices count from the end." {
+        both 0 (input: tensor, index: tensor) returns take, out take_out;
+    }
+    "put_": "Writes the elements of `source` at the given indices of the flattened `self`, or adds them." {
+        method 0 (input: tensor, index: tensor, source: tensor, accumulate: boolean = "False" false) writes(0) put_;
+    }
+    "put": "A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there." {
+        both 0 (input: tensor, index: tensor, source: tensor, accumulate: boolean = "False" false) returns put,
+            out put_out;
+    }
+}

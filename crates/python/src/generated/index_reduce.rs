@@ -2,70 +2,15 @@
 
 //! The names in Python of the operators in `index_reduce`.
 
-use crate::arguments::{Overload, Signature, boolean, int, string, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        INDEX_REDUCE,
-        "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor out=None)\n\n`self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum."
-    ),
-    method!(
-        INDEX_REDUCE,
-        "index_reduce(int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor out=None)\n\n`self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum."
-    ),
-    method!(
-        INDEX_REDUCE_,
-        "index_reduce_(int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)\n\n`self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum."
-    ),
-];
-
-static INDEX_REDUCE: Signature = Signature {
-    name: "index_reduce",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            tensor("source"),
-            string("reduce"),
-            boolean("include_self").by_keyword().or("True"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, index, source, reduce, include_self) =
-                (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.string(4)?, a.boolean_or(5, true)?);
-            if let Some(out) = a.optional_tensor(6)? {
-                return a.writes(6, || {
-                    ops::index_reduce_out(&self_, dim, &index, &source, reduce, include_self, &out)
-                });
-            }
-            a.returns(|| ops::index_reduce(&self_, dim, &index, &source, reduce, include_self))
-        },
-    }],
-};
-
-static INDEX_REDUCE_: Signature = Signature {
-    name: "index_reduce_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            tensor("source"),
-            string("reduce"),
-            boolean("include_self").by_keyword().or("True"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dim, index, source, reduce, include_self) =
-                (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.string(4)?, a.boolean_or(5, true)?);
-            a.writes(0, || ops::index_reduce_(&self_, dim, &index, &source, reduce, include_self))
-        },
-    }],
-};
+bindings! {
+    "index_reduce": "`self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum." {
+        both 0 (input: tensor, dim: int, index: tensor, source: tensor, reduce: string,
+            include_self: keyword boolean = "True" true) returns index_reduce, out index_reduce_out;
+    }
+    "index_reduce_": "`self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum." {
+        method 0 (input: tensor, dim: int, index: tensor, source: tensor, reduce: string,
+            include_self: keyword boolean = "True" true) writes(0) index_reduce_;
+    }
+}

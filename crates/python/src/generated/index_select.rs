@@ -2,242 +2,38 @@
 
 //! The names in Python of the operators in `index_select`.
 
-use crate::arguments::{Overload, Signature, int, scalar, tensor};
-use crate::call::{Binding, function, method};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        INDEX_SELECT,
-        "index_select(Tensor input, int dim, Tensor index, *, Tensor out=None)\n\nThe slices of `self` along `dim` at the indices in `index`."
-    ),
-    method!(
-        INDEX_SELECT,
-        "index_select(int dim, Tensor index, *, Tensor out=None)\n\nThe slices of `self` along `dim` at the indices in `index`."
-    ),
-    function!(
-        "",
-        INDEX_ADD,
-        "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Number alpha=1, Tensor out=None)\n\nA copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order."
-    ),
-    method!(
-        INDEX_ADD,
-        "index_add(int dim, Tensor index, Tensor source, *, Number alpha=1, Tensor out=None)\n\nA copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order."
-    ),
-    method!(
-        INDEX_ADD_,
-        "index_add_(int dim, Tensor index, Tensor source, *, Number alpha=1)\n\nAdds `alpha` times the slices of `source` to the slices of `self` at `index`, in its order."
-    ),
-    function!(
-        "",
-        INDEX_COPY,
-        "index_copy(Tensor input, int dim, Tensor index, Tensor source, *, Tensor out=None)\n\nA copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins."
-    ),
-    method!(
-        INDEX_COPY,
-        "index_copy(int dim, Tensor index, Tensor source, *, Tensor out=None)\n\nA copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins."
-    ),
-    method!(
-        INDEX_COPY_,
-        "index_copy_(int dim, Tensor index, Tensor source)\n\nReplaces the slices of `self` at `index` by those of `source`; of equal indices the last one wins."
-    ),
-    function!(
-        "",
-        INDEX_FILL,
-        "index_fill(Tensor input, int dim, Tensor index, Tensor value, *, Tensor out=None)\nindex_fill(Tensor input, int dim, Tensor index, Number value, *, Tensor out=None)\n\nA copy of `self` with the slices at `index` filled with the only element of `value`."
-    ),
-    method!(
-        INDEX_FILL,
-        "index_fill(int dim, Tensor index, Tensor value, *, Tensor out=None)\nindex_fill(int dim, Tensor index, Number value, *, Tensor out=None)\n\nA copy of `self` with the slices at `index` filled with the only element of `value`."
-    ),
-    method!(
-        INDEX_FILL_,
-        "index_fill_(int dim, Tensor index, Tensor value)\nindex_fill_(int dim, Tensor index, Number value)\n\nFills the slices of `self` at `index` with the only element of `value`."
-    ),
-    function!(
-        "_nn",
-        ONE_HOT,
-        "one_hot(Tensor input, int num_classes=-1)\n\nFor each element a vector of `num_classes` zeros with a one at that index; -1 stands for the maximum of the elements plus 1."
-    ),
-];
-
-static INDEX_SELECT: Signature = Signature {
-    name: "index_select",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, index) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::index_select_out(&self_, dim, &index, &out));
-            }
-            a.returns(|| ops::index_select(&self_, dim, &index))
-        },
-    }],
-};
-
-static INDEX_ADD: Signature = Signature {
-    name: "index_add",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            tensor("source"),
-            scalar("alpha").by_keyword().or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, index, source, alpha) =
-                (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.scalar_or(4, Scalar::Int(1))?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || ops::index_add_out(&self_, dim, &index, &source, alpha, &out));
-            }
-            a.returns(|| ops::index_add(&self_, dim, &index, &source, alpha))
-        },
-    }],
-};
-
-static INDEX_ADD_: Signature = Signature {
-    name: "index_add_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            tensor("source"),
-            scalar("alpha").by_keyword().or("1"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dim, index, source, alpha) =
-                (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.scalar_or(4, Scalar::Int(1))?);
-            a.writes(0, || ops::index_add_(&self_, dim, &index, &source, alpha))
-        },
-    }],
-};
-
-static INDEX_COPY: Signature = Signature {
-    name: "index_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            tensor("index"),
-            tensor("source"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, index, source) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::index_copy_out(&self_, dim, &index, &source, &out));
-            }
-            a.returns(|| ops::index_copy(&self_, dim, &index, &source))
-        },
-    }],
-};
-
-static INDEX_COPY_: Signature = Signature {
-    name: "index_copy_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), tensor("index"), tensor("source")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dim, index, source) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?);
-            a.writes(0, || ops::index_copy_(&self_, dim, &index, &source))
-        },
-    }],
-};
-
-static INDEX_FILL: Signature = Signature {
-    name: "index_fill",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                tensor("index"),
-                tensor("value"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, index, value) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::index_fill_int_tensor_out(&self_, dim, &index, &value, &out));
-                }
-                a.returns(|| ops::index_fill_int_tensor(&self_, dim, &index, &value))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                tensor("index"),
-                scalar("value"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, index, value) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.scalar(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::index_fill_int_scalar_out(&self_, dim, &index, value, &out));
-                }
-                a.returns(|| ops::index_fill_int_scalar(&self_, dim, &index, value))
-            },
-        },
-    ],
-};
-
-static INDEX_FILL_: Signature = Signature {
-    name: "index_fill_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), int("dim"), tensor("index"), tensor("value")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, dim, index, value) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?);
-                a.writes(0, || ops::index_fill__int_tensor(&self_, dim, &index, &value))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), int("dim"), tensor("index"), scalar("value")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, dim, index, value) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.scalar(3)?);
-                a.writes(0, || ops::index_fill__int_scalar(&self_, dim, &index, value))
-            },
-        },
-    ],
-};
-
-static ONE_HOT: Signature = Signature {
-    name: "one_hot",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("num_classes").or("-1")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, num_classes) = (a.tensor(0)?, a.int_or(1, -1)?);
-            a.returns(|| ops::one_hot(&self_, num_classes))
-        },
-    }],
-};
+bindings! {
+    "index_select": "The slices of `self` along `dim` at the indices in `index`." {
+        both 0 (input: tensor, dim: int, index: tensor) returns index_select, out index_select_out;
+    }
+    "index_add": "A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order." {
+        both 0 (input: tensor, dim: int, index: tensor, source: tensor,
+            alpha: keyword scalar = "1" Scalar::Int(1)) returns index_add, out index_add_out;
+    }
+    "index_add_": "Adds `alpha` times the slices of `source` to the slices of `self` at `index`, in its order." {
+        method 0 (input: tensor, dim: int, index: tensor, source: tensor,
+            alpha: keyword scalar = "1" Scalar::Int(1)) writes(0) index_add_;
+    }
+    "index_copy": "A copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins." {
+        both 0 (input: tensor, dim: int, index: tensor, source: tensor) returns index_copy, out index_copy_out;
+    }
+    "index_copy_": "Replaces the slices of `self` at `index` by those of `source`; of equal indices the last one wins." {
+        method 0 (input: tensor, dim: int, index: tensor, source: tensor) writes(0) index_copy_;
+    }
+    "index_fill": "A copy of `self` with the slices at `index` filled with the only element of `value`." {
+        both 0 (input: tensor, dim: int, index: tensor, value: tensor) returns index_fill_int_tensor,
+            out index_fill_int_tensor_out;
+        both 0 (input: tensor, dim: int, index: tensor, value: scalar) returns index_fill_int_scalar,
+            out index_fill_int_scalar_out;
+    }
+    "index_fill_": "Fills the slices of `self` at `index` with the only element of `value`." {
+        method 0 (input: tensor, dim: int, index: tensor, value: tensor) writes(0) index_fill__int_tensor;
+        method 0 (input: tensor, dim: int, index: tensor, value: scalar) writes(0) index_fill__int_scalar;
+    }
+    "one_hot" in "_nn": "For each element a vector of `num_classes` zeros with a one at that index; -1 stands for the maximum of the elements plus 1." {
+        function (input: tensor, num_classes: int = "-1" -1) returns one_hot;
+    }
+}

@@ -2,81 +2,15 @@
 
 //! The names in Python of the operators in `isin`.
 
-use crate::arguments::{Overload, Signature, boolean, scalar, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[function!(
-    "",
-    ISIN,
-    "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor out=None)\nisin(Tensor elements, Number test_element, *, bool assume_unique=False, bool invert=False, Tensor out=None)\nisin(Number element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor out=None)\n\nWhether each element is in `test_elements`."
-)];
-
-static ISIN: Signature = Signature {
-    name: "isin",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("elements"),
-                tensor("test_elements"),
-                boolean("assume_unique").by_keyword().or("False"),
-                boolean("invert").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (elements, test_elements, assume_unique, invert) =
-                    (a.tensor(0)?, a.tensor(1)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::isin_tensor_tensor_out(&elements, &test_elements, assume_unique, invert, &out)
-                    });
-                }
-                a.returns(|| ops::isin_tensor_tensor(&elements, &test_elements, assume_unique, invert))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("elements"),
-                scalar("test_element"),
-                boolean("assume_unique").by_keyword().or("False"),
-                boolean("invert").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (elements, test_element, assume_unique, invert) =
-                    (a.tensor(0)?, a.scalar(1)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::isin_tensor_scalar_out(&elements, test_element, assume_unique, invert, &out)
-                    });
-                }
-                a.returns(|| ops::isin_tensor_scalar(&elements, test_element, assume_unique, invert))
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("element"),
-                tensor("test_elements"),
-                boolean("assume_unique").by_keyword().or("False"),
-                boolean("invert").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (element, test_elements, assume_unique, invert) =
-                    (a.scalar(0)?, a.tensor(1)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::isin_scalar_tensor_out(element, &test_elements, assume_unique, invert, &out)
-                    });
-                }
-                a.returns(|| ops::isin_scalar_tensor(element, &test_elements, assume_unique, invert))
-            },
-        },
-    ],
-};
+bindings! {
+    "isin": "Whether each element is in `test_elements`." {
+        function (elements: tensor, test_elements: tensor, assume_unique: keyword boolean = "False" false,
+            invert: keyword boolean = "False" false) returns isin_tensor_tensor, out isin_tensor_tensor_out;
+        function (elements: tensor, test_element: scalar, assume_unique: keyword boolean = "False" false,
+            invert: keyword boolean = "False" false) returns isin_tensor_scalar, out isin_tensor_scalar_out;
+        function (element: scalar, test_elements: tensor, assume_unique: keyword boolean = "False" false,
+            invert: keyword boolean = "False" false) returns isin_scalar_tensor, out isin_scalar_tensor_out;
+    }
+}

@@ -2,77 +2,16 @@
 
 //! The names in Python of the operators in `kron_trace_block_diag`.
 
-use crate::arguments::{Overload, Signature, tensor, tensors};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        KRON,
-        "kron(Tensor input, Tensor other, *, Tensor out=None)\n\n`y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`."
-    ),
-    method!(
-        KRON,
-        "kron(Tensor other, *, Tensor out=None)\n\n`y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`."
-    ),
-    function!(
-        "",
-        TRACE,
-        "trace(Tensor input, *, Tensor out=None)\n\n`sum(self[i][i])`, the sum of the diagonal of a matrix."
-    ),
-    method!(TRACE, "trace(*, Tensor out=None)\n\n`sum(self[i][i])`, the sum of the diagonal of a matrix."),
-    function!(
-        "",
-        BLOCK_DIAG,
-        "block_diag(Tensor[] tensors, *, Tensor out=None)\n\nA matrix with the given matrices along its diagonal and zeros elsewhere."
-    ),
-];
-
-static KRON: Signature = Signature {
-    name: "kron",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::kron_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::kron(&self_, &other))
-        },
-    }],
-};
-
-static TRACE: Signature = Signature {
-    name: "trace",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::trace_out(&self_, &out));
-            }
-            a.returns(|| ops::trace(&self_))
-        },
-    }],
-};
-
-static BLOCK_DIAG: Signature = Signature {
-    name: "block_diag",
-    overloads: &[Overload {
-        parameters: &[tensors("tensors"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let tensors = a.tensors(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::block_diag_out(&tensors, &out));
-            }
-            a.returns(|| ops::block_diag(&tensors))
-        },
-    }],
-};
+bindings! {
+    "kron": "`y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`." {
+        both 0 (input: tensor, other: tensor) returns kron, out kron_out;
+    }
+    "trace": "`sum(self[i][i])`, the sum of the diagonal of a matrix." {
+        both 0 (input: tensor) returns trace, out trace_out;
+    }
+    "block_diag": "A matrix with the given matrices along its diagonal and zeros elsewhere." {
+        function (tensors: tensors) returns block_diag, out block_diag_out;
+    }
+}

@@ -2,280 +2,43 @@
 
 //! The names in Python of the operators in `linear`.
 
-use crate::arguments::{Overload, Signature, scalar, tensor};
-use crate::call::{Binding, function, method};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        ADDBMM,
-        "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    method!(
-        ADDBMM,
-        "addbmm(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    method!(
-        ADDBMM_,
-        "addbmm_(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    function!(
-        "",
-        ADDR,
-        "addr(Tensor input, Tensor vec1, Tensor vec2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    method!(
-        ADDR,
-        "addr(Tensor vec1, Tensor vec2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    method!(
-        ADDR_,
-        "addr_(Tensor vec1, Tensor vec2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    function!(
-        "",
-        OUTER,
-        "outer(Tensor input, Tensor vec2, *, Tensor out=None)\n\n`y[i][j] = self[i] * vec2[j]`, with type promotion."
-    ),
-    method!(
-        OUTER,
-        "outer(Tensor vec2, *, Tensor out=None)\n\n`y[i][j] = self[i] * vec2[j]`, with type promotion."
-    ),
-    function!("", GER, "ger(Tensor input, Tensor vec2, *, Tensor out=None)\n\nAnother name of `outer`."),
-    method!(GER, "ger(Tensor vec2, *, Tensor out=None)\n\nAnother name of `outer`."),
-    function!(
-        "",
-        MATMUL,
-        "matmul(Tensor input, Tensor other, *, Tensor out=None)\n\n`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are those of matrices, the others are batch dimensions and broadcast. A vector is a row on the left and\na column on the right, and the inserted dimension is removed from the result."
-    ),
-    method!(
-        MATMUL,
-        "matmul(Tensor other, *, Tensor out=None)\n\n`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are those of matrices, the others are batch dimensions and broadcast. A vector is a row on the left and\na column on the right, and the inserted dimension is removed from the result."
-    ),
-    function!(
-        "",
-        _LINEAR,
-        "_linear(Tensor input, Tensor weight, Tensor? bias=None)\n\n`input weight^T + bias`, the kernel of `linear` for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one dtype."
-    ),
-    function!(
-        "_nn",
-        LINEAR,
-        "linear(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor out=None)\n\n`input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`."
-    ),
-    function!(
-        "",
-        BILINEAR,
-        "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None)\n\n`input1 weight[o] input2 + bias[o]` for each output `o`, with `weight` of `out x in1 x in2`."
-    ),
-];
-
-static ADDBMM: Signature = Signature {
-    name: "addbmm",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("batch1"),
-            tensor("batch2"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, batch1, batch2, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || ops::addbmm_out(&self_, &batch1, &batch2, beta, alpha, &out));
-            }
-            a.returns(|| ops::addbmm(&self_, &batch1, &batch2, beta, alpha))
-        },
-    }],
-};
-
-static ADDBMM_: Signature = Signature {
-    name: "addbmm_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("batch1"),
-            tensor("batch2"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, batch1, batch2, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            a.writes(0, || ops::addbmm_(&self_, &batch1, &batch2, beta, alpha))
-        },
-    }],
-};
-
-static ADDR: Signature = Signature {
-    name: "addr",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("vec1"),
-            tensor("vec2"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, vec1, vec2, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || ops::addr_out(&self_, &vec1, &vec2, beta, alpha, &out));
-            }
-            a.returns(|| ops::addr(&self_, &vec1, &vec2, beta, alpha))
-        },
-    }],
-};
-
-static ADDR_: Signature = Signature {
-    name: "addr_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("vec1"),
-            tensor("vec2"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, vec1, vec2, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            a.writes(0, || ops::addr_(&self_, &vec1, &vec2, beta, alpha))
-        },
-    }],
-};
-
-static OUTER: Signature = Signature {
-    name: "outer",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("vec2"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, vec2) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::outer_out(&self_, &vec2, &out));
-            }
-            a.returns(|| ops::outer(&self_, &vec2))
-        },
-    }],
-};
-
-static GER: Signature = Signature {
-    name: "ger",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("vec2"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, vec2) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::ger_out(&self_, &vec2, &out));
-            }
-            a.returns(|| ops::ger(&self_, &vec2))
-        },
-    }],
-};
-
-static MATMUL: Signature = Signature {
-    name: "matmul",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::matmul_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::matmul(&self_, &other))
-        },
-    }],
-};
-
-static _LINEAR: Signature = Signature {
-    name: "_linear",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("weight"), tensor("bias").or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, weight, bias) = (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?);
-            a.returns(|| ops::_linear(&input, &weight, bias.as_deref()))
-        },
-    }],
-};
-
-static LINEAR: Signature = Signature {
-    name: "linear",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("weight"),
-            tensor("bias").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, weight, bias) = (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::linear_out(&input, &weight, bias.as_deref(), &out));
-            }
-            a.returns(|| ops::linear(&input, &weight, bias.as_deref()))
-        },
-    }],
-};
-
-static BILINEAR: Signature = Signature {
-    name: "bilinear",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input1"),
-            tensor("input2"),
-            tensor("weight"),
-            tensor("bias").or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input1, input2, weight, bias) =
-                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.optional_tensor(3)?);
-            a.returns(|| ops::bilinear(&input1, &input2, &weight, bias.as_deref()))
-        },
-    }],
-};
+bindings! {
+    "addbmm": "`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0." {
+        both 0 (input: tensor, batch1: tensor, batch2: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) returns addbmm, out addbmm_out;
+    }
+    "addbmm_": "`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0." {
+        method 0 (input: tensor, batch1: tensor, batch2: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) writes(0) addbmm_;
+    }
+    "addr": "`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0." {
+        both 0 (input: tensor, vec1: tensor, vec2: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) returns addr, out addr_out;
+    }
+    "addr_": "`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0." {
+        method 0 (input: tensor, vec1: tensor, vec2: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) writes(0) addr_;
+    }
+    "outer": "`y[i][j] = self[i] * vec2[j]`, with type promotion." {
+        both 0 (input: tensor, vec2: tensor) returns outer, out outer_out;
+    }
+    "ger": "Another name of `outer`." {
+        both 0 (input: tensor, vec2: tensor) returns ger, out ger_out;
+    }
+    "matmul": "`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are those of matrices, the others are batch dimensions and broadcast. A vector is a row on the left and\na column on the right, and the inserted dimension is removed from the result." {
+        both 0 (input: tensor, other: tensor) returns matmul, out matmul_out;
+    }
+    "_linear": "`input weight^T + bias`, the kernel of `linear` for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one dtype." {
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None) returns _linear;
+    }
+    "linear" in "_nn": "`input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`." {
+        function (input: tensor, weight: tensor, bias: optional tensor = "None" None) returns linear, out linear_out;
+    }
+    "bilinear": "`input1 weight[o] input2 + bias[o]` for each output `o`, with `weight` of `out x in1 x in2`." {
+        function (input1: tensor, input2: tensor, weight: tensor,
+            bias: optional tensor = "None" None) returns bilinear;
+    }
+}

@@ -2,452 +2,69 @@
 
 //! The names in Python of the operators in `loss`.
 
-use crate::arguments::{Overload, Signature, boolean, float, int, scalar, tensor};
-use crate::call::{Binding, function};
-use crate::return_types::Names;
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "_nn",
-        MSE_LOSS,
-        "mse_loss(Tensor input, Tensor target, int reduction=1, *, Tensor out=None)\n\n`(self - target)^2`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
-    ),
-    function!(
-        "_nn",
-        L1_LOSS,
-        "l1_loss(Tensor input, Tensor target, int reduction=1)\n\n`abs(self - target)`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
-    ),
-    function!(
-        "_nn",
-        SMOOTH_L1_LOSS,
-        "smooth_l1_loss(Tensor input, Tensor target, int reduction=1, float beta=1.0, *, Tensor out=None)\n\n`0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
-    ),
-    function!(
-        "_nn",
-        HUBER_LOSS,
-        "huber_loss(Tensor input, Tensor target, int reduction=1, float delta=1.0, *, Tensor out=None)\n\n`0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
-    ),
-    function!(
-        "_nn",
-        BINARY_CROSS_ENTROPY,
-        "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, *, Tensor out=None)\n\n`-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 returns every loss, 1 the mean, 2 the sum."
-    ),
-    function!(
-        "",
-        BINARY_CROSS_ENTROPY_WITH_LOGITS,
-        "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1, *, Tensor out=None)\n\n`-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 returns every loss, 1 the mean, 2 the sum."
-    ),
-    function!(
-        "",
-        KL_DIV,
-        "kl_div(Tensor input, Tensor target, int reduction=1, *, bool log_target=False, Tensor out=None)\n\n`target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
-    ),
-    function!(
-        "_nn",
-        MULTI_MARGIN_LOSS,
-        "multi_margin_loss(Tensor input, Tensor target, Number p=1, Number margin=1, Tensor? weight=None, int reduction=1, *, Tensor out=None)\n\nThe mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`."
-    ),
-    function!(
-        "_nn",
-        MULTILABEL_MARGIN_LOSS,
-        "multilabel_margin_loss(Tensor input, Tensor target, int reduction=1, *, Tensor out=None)\n\n`sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes."
-    ),
-    function!(
-        "_nn",
-        MULTILABEL_MARGIN_LOSS_FORWARD,
-        "multilabel_margin_loss_forward(Tensor input, Tensor target, int reduction)\n\n`multilabel_margin_loss`, and a mask of the labels."
-    ),
-    function!(
-        "_nn",
-        NLL_LOSS_FORWARD,
-        "nll_loss_forward(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index)\n\n`-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
-    ),
-    function!(
-        "_nn",
-        NLL_LOSS,
-        "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, *, Tensor out=None)\n\n`-weight[target] * self[target]` for classes in the last dimension; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
-    ),
-    function!(
-        "_nn",
-        NLL_LOSS_ND,
-        "nll_loss_nd(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100)\n\n`nll_loss` with the classes in dimension 1 and any number of dimensions after it."
-    ),
-    function!(
-        "_nn",
-        _CROSS_ENTROPY,
-        "_cross_entropy(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index)\n\n`weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the maximum score of each sample and `log(sum(exp(self - max_score)))`."
-    ),
-    function!(
-        "_nn",
-        CROSS_ENTROPY_LOSS,
-        "cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0)\n\n`-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 returns every loss, 1 the mean, 2 the sum."
-    ),
-];
-
-static MSE_LOSS: Signature = Signature {
-    name: "mse_loss",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            int("reduction").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, reduction) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 1)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::mse_loss_out(&self_, &target, reduction, &out));
-            }
-            a.returns(|| ops::mse_loss(&self_, &target, reduction))
-        },
-    }],
-};
-
-static L1_LOSS: Signature = Signature {
-    name: "l1_loss",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("target"), int("reduction").or("1")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, reduction) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 1)?);
-            a.returns(|| ops::l1_loss(&self_, &target, reduction))
-        },
-    }],
-};
-
-static SMOOTH_L1_LOSS: Signature = Signature {
-    name: "smooth_l1_loss",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            int("reduction").or("1"),
-            float("beta").or("1.0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, reduction, beta) =
-                (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 1)?, a.float_or(3, 1.0)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::smooth_l1_loss_out(&self_, &target, reduction, beta, &out));
-            }
-            a.returns(|| ops::smooth_l1_loss(&self_, &target, reduction, beta))
-        },
-    }],
-};
-
-static HUBER_LOSS: Signature = Signature {
-    name: "huber_loss",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            int("reduction").or("1"),
-            float("delta").or("1.0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, reduction, delta) =
-                (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 1)?, a.float_or(3, 1.0)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::huber_loss_out(&self_, &target, reduction, delta, &out));
-            }
-            a.returns(|| ops::huber_loss(&self_, &target, reduction, delta))
-        },
-    }],
-};
-
-static BINARY_CROSS_ENTROPY: Signature = Signature {
-    name: "binary_cross_entropy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            tensor("weight").or_none().or("None"),
-            int("reduction").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, weight, reduction) =
-                (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int_or(3, 1)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || {
-                    ops::binary_cross_entropy_out(&self_, &target, weight.as_deref(), reduction, &out)
-                });
-            }
-            a.returns(|| ops::binary_cross_entropy(&self_, &target, weight.as_deref(), reduction))
-        },
-    }],
-};
-
-static BINARY_CROSS_ENTROPY_WITH_LOGITS: Signature = Signature {
-    name: "binary_cross_entropy_with_logits",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            tensor("weight").or_none().or("None"),
-            tensor("pos_weight").or_none().or("None"),
-            int("reduction").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, weight, pos_weight, reduction) =
-                (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.optional_tensor(3)?, a.int_or(4, 1)?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || {
-                    ops::binary_cross_entropy_with_logits_out(
-                        &self_,
-                        &target,
-                        weight.as_deref(),
-                        pos_weight.as_deref(),
-                        reduction,
-                        &out,
-                    )
-                });
-            }
-            a.returns(|| {
-                ops::binary_cross_entropy_with_logits(
-                    &self_,
-                    &target,
-                    weight.as_deref(),
-                    pos_weight.as_deref(),
-                    reduction,
-                )
-            })
-        },
-    }],
-};
-
-static KL_DIV: Signature = Signature {
-    name: "kl_div",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            int("reduction").or("1"),
-            boolean("log_target").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, reduction, log_target) =
-                (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 1)?, a.boolean_or(3, false)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::kl_div_out(&self_, &target, reduction, log_target, &out));
-            }
-            a.returns(|| ops::kl_div(&self_, &target, reduction, log_target))
-        },
-    }],
-};
-
-static MULTI_MARGIN_LOSS: Signature = Signature {
-    name: "multi_margin_loss",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            scalar("p").or("1"),
-            scalar("margin").or("1"),
-            tensor("weight").or_none().or("None"),
-            int("reduction").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, p, margin, weight, reduction) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.scalar_or(2, Scalar::Int(1))?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.optional_tensor(4)?,
-                a.int_or(5, 1)?,
-            );
-            if let Some(out) = a.optional_tensor(6)? {
-                return a.writes(6, || {
-                    ops::multi_margin_loss_out(&self_, &target, p, margin, weight.as_deref(), reduction, &out)
-                });
-            }
-            a.returns(|| ops::multi_margin_loss(&self_, &target, p, margin, weight.as_deref(), reduction))
-        },
-    }],
-};
-
-static MULTILABEL_MARGIN_LOSS: Signature = Signature {
-    name: "multilabel_margin_loss",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            int("reduction").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, reduction) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 1)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::multilabel_margin_loss_out(&self_, &target, reduction, &out));
-            }
-            a.returns(|| ops::multilabel_margin_loss(&self_, &target, reduction))
-        },
-    }],
-};
-
-static MULTILABEL_MARGIN_LOSS_FORWARD: Signature = Signature {
-    name: "multilabel_margin_loss_forward",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("target"), int("reduction")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, reduction) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?);
-            static NAMES: Names = Names::new("multilabel_margin_loss_forward", &["output", "is_target"]);
-            a.returns_named(&NAMES, || ops::multilabel_margin_loss_forward(&self_, &target, reduction))
-        },
-    }],
-};
-
-static NLL_LOSS_FORWARD: Signature = Signature {
-    name: "nll_loss_forward",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            tensor("weight").or_none(),
-            int("reduction"),
-            int("ignore_index"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, weight, reduction, ignore_index) =
-                (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int(3)?, a.int(4)?);
-            static NAMES: Names = Names::new("nll_loss_forward", &["output", "total_weight"]);
-            a.returns_named(&NAMES, || {
-                ops::nll_loss_forward(&self_, &target, weight.as_deref(), reduction, ignore_index)
-            })
-        },
-    }],
-};
-
-static NLL_LOSS: Signature = Signature {
-    name: "nll_loss",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            tensor("weight").or_none().or("None"),
-            int("reduction").or("1"),
-            int("ignore_index").or("-100"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, weight, reduction, ignore_index) =
-                (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int_or(3, 1)?, a.int_or(4, -100)?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || {
-                    ops::nll_loss_out(&self_, &target, weight.as_deref(), reduction, ignore_index, &out)
-                });
-            }
-            a.returns(|| ops::nll_loss(&self_, &target, weight.as_deref(), reduction, ignore_index))
-        },
-    }],
-};
-
-static NLL_LOSS_ND: Signature = Signature {
-    name: "nll_loss_nd",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            tensor("weight").or_none().or("None"),
-            int("reduction").or("1"),
-            int("ignore_index").or("-100"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, weight, reduction, ignore_index) =
-                (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int_or(3, 1)?, a.int_or(4, -100)?);
-            a.returns(|| ops::nll_loss_nd(&self_, &target, weight.as_deref(), reduction, ignore_index))
-        },
-    }],
-};
-
-static _CROSS_ENTROPY: Signature = Signature {
-    name: "_cross_entropy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            tensor("weight").or_none(),
-            int("reduction"),
-            int("ignore_index"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, weight, reduction, ignore_index) =
-                (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int(3)?, a.int(4)?);
-            static NAMES: Names =
-                Names::new("_cross_entropy", &["output", "total_weight", "max_score", "log_sum"]);
-            a.returns_named(&NAMES, || {
-                ops::_cross_entropy(&self_, &target, weight.as_deref(), reduction, ignore_index)
-            })
-        },
-    }],
-};
-
-static CROSS_ENTROPY_LOSS: Signature = Signature {
-    name: "cross_entropy_loss",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("target"),
-            tensor("weight").or_none().or("None"),
-            int("reduction").or("1"),
-            int("ignore_index").or("-100"),
-            float("label_smoothing").or("0.0"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, target, weight, reduction, ignore_index, label_smoothing) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.optional_tensor(2)?,
-                a.int_or(3, 1)?,
-                a.int_or(4, -100)?,
-                a.float_or(5, 0.0)?,
-            );
-            a.returns(|| {
-                ops::cross_entropy_loss(
-                    &self_,
-                    &target,
-                    weight.as_deref(),
-                    reduction,
-                    ignore_index,
-                    label_smoothing,
-                )
-            })
-        },
-    }],
-};
+bindings! {
+    "mse_loss" in "_nn": "`(self - target)^2`. Reduction 0 returns every loss, 1 the mean, 2 the sum." {
+        function (input: tensor, target: tensor, reduction: int = "1" 1) returns mse_loss, out mse_loss_out;
+    }
+    "l1_loss" in "_nn": "`abs(self - target)`. Reduction 0 returns every loss, 1 the mean, 2 the sum." {
+        function (input: tensor, target: tensor, reduction: int = "1" 1) returns l1_loss;
+    }
+    "smooth_l1_loss" in "_nn": "`0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 returns every loss, 1 the mean, 2 the sum." {
+        function (input: tensor, target: tensor, reduction: int = "1" 1,
+            beta: float = "1.0" 1.0) returns smooth_l1_loss, out smooth_l1_loss_out;
+    }
+    "huber_loss" in "_nn": "`0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 returns every loss, 1 the mean, 2 the sum." {
+        function (input: tensor, target: tensor, reduction: int = "1" 1, delta: float = "1.0" 1.0) returns huber_loss,
+            out huber_loss_out;
+    }
+    "binary_cross_entropy" in "_nn": "`-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 returns every loss, 1 the mean, 2 the sum." {
+        function (input: tensor, target: tensor, weight: optional tensor = "None" None,
+            reduction: int = "1" 1) returns binary_cross_entropy, out binary_cross_entropy_out;
+    }
+    "binary_cross_entropy_with_logits": "`-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 returns every loss, 1 the mean, 2 the sum." {
+        function (input: tensor, target: tensor, weight: optional tensor = "None" None,
+            pos_weight: optional tensor = "None" None,
+            reduction: int = "1" 1) returns binary_cross_entropy_with_logits,
+            out binary_cross_entropy_with_logits_out;
+    }
+    "kl_div": "`target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 returns every loss, 1 the mean, 2 the sum." {
+        function (input: tensor, target: tensor, reduction: int = "1" 1,
+            log_target: keyword boolean = "False" false) returns kl_div, out kl_div_out;
+    }
+    "multi_margin_loss" in "_nn": "The mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`." {
+        function (input: tensor, target: tensor, p: scalar = "1" Scalar::Int(1), margin: scalar = "1" Scalar::Int(1),
+            weight: optional tensor = "None" None, reduction: int = "1" 1) returns multi_margin_loss,
+            out multi_margin_loss_out;
+    }
+    "multilabel_margin_loss" in "_nn": "`sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes." {
+        function (input: tensor, target: tensor, reduction: int = "1" 1) returns multilabel_margin_loss,
+            out multilabel_margin_loss_out;
+    }
+    "multilabel_margin_loss_forward" in "_nn": "`multilabel_margin_loss`, and a mask of the labels." {
+        function (input: tensor, target: tensor, reduction: int) named("output",
+            "is_target") multilabel_margin_loss_forward;
+    }
+    "nll_loss_forward" in "_nn": "`-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum." {
+        function (input: tensor, target: tensor, weight: optional tensor, reduction: int,
+            ignore_index: int) named("output", "total_weight") nll_loss_forward;
+    }
+    "nll_loss" in "_nn": "`-weight[target] * self[target]` for classes in the last dimension; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum." {
+        function (input: tensor, target: tensor, weight: optional tensor = "None" None, reduction: int = "1" 1,
+            ignore_index: int = "-100" -100) returns nll_loss, out nll_loss_out;
+    }
+    "nll_loss_nd" in "_nn": "`nll_loss` with the classes in dimension 1 and any number of dimensions after it." {
+        function (input: tensor, target: tensor, weight: optional tensor = "None" None, reduction: int = "1" 1,
+            ignore_index: int = "-100" -100) returns nll_loss_nd;
+    }
+    "_cross_entropy" in "_nn": "`weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the maximum score of each sample and `log(sum(exp(self - max_score)))`." {
+        function (input: tensor, target: tensor, weight: optional tensor, reduction: int,
+            ignore_index: int) named("output", "total_weight", "max_score", "log_sum") _cross_entropy;
+    }
+    "cross_entropy_loss" in "_nn": "`-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 returns every loss, 1 the mean, 2 the sum." {
+        function (input: tensor, target: tensor, weight: optional tensor = "None" None, reduction: int = "1" 1,
+            ignore_index: int = "-100" -100, label_smoothing: float = "0.0" 0.0) returns cross_entropy_loss;
+    }
+}

@@ -2,81 +2,16 @@
 
 //! The names in Python of the operators in `masked_select`.
 
-use crate::arguments::{Overload, Signature, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        MASKED_SELECT,
-        "masked_select(Tensor input, Tensor mask, *, Tensor out=None)\n\nThe elements where `mask` is true, in row-major order; `self` and `mask` are broadcast."
-    ),
-    method!(
-        MASKED_SELECT,
-        "masked_select(Tensor mask, *, Tensor out=None)\n\nThe elements where `mask` is true, in row-major order; `self` and `mask` are broadcast."
-    ),
-    method!(
-        MASKED_SCATTER_,
-        "masked_scatter_(Tensor mask, Tensor source)\n\nWrites the elements of `source`, in their order, where `mask` is true."
-    ),
-    function!(
-        "",
-        MASKED_SCATTER,
-        "masked_scatter(Tensor input, Tensor mask, Tensor source, *, Tensor out=None)\n\nA copy of `self` with the elements of `source`, in their order, where `mask` is true."
-    ),
-    method!(
-        MASKED_SCATTER,
-        "masked_scatter(Tensor mask, Tensor source, *, Tensor out=None)\n\nA copy of `self` with the elements of `source`, in their order, where `mask` is true."
-    ),
-];
-
-static MASKED_SELECT: Signature = Signature {
-    name: "masked_select",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("mask"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, mask) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::masked_select_out(&self_, &mask, &out));
-            }
-            a.returns(|| ops::masked_select(&self_, &mask))
-        },
-    }],
-};
-
-static MASKED_SCATTER_: Signature = Signature {
-    name: "masked_scatter_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("mask"), tensor("source")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, mask, source) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
-            a.writes(0, || ops::masked_scatter_(&self_, &mask, &source))
-        },
-    }],
-};
-
-static MASKED_SCATTER: Signature = Signature {
-    name: "masked_scatter",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("mask"),
-            tensor("source"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, mask, source) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::masked_scatter_out(&self_, &mask, &source, &out));
-            }
-            a.returns(|| ops::masked_scatter(&self_, &mask, &source))
-        },
-    }],
-};
+bindings! {
+    "masked_select": "The elements where `mask` is true, in row-major order; `self` and `mask` are broadcast." {
+        both 0 (input: tensor, mask: tensor) returns masked_select, out masked_select_out;
+    }
+    "masked_scatter_": "Writes the elements of `source`, in their order, where `mask` is true." {
+        method 0 (input: tensor, mask: tensor, source: tensor) writes(0) masked_scatter_;
+    }
+    "masked_scatter": "A copy of `self` with the elements of `source`, in their order, where `mask` is true." {
+        both 0 (input: tensor, mask: tensor, source: tensor) returns masked_scatter, out masked_scatter_out;
+    }
+}

@@ -2,333 +2,47 @@
 
 //! The names in Python of the operators in `matmul`.
 
-use crate::arguments::{Overload, Signature, scalar, tensor};
-use crate::call::{Binding, function, method};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        MM,
-        "mm(Tensor input, Tensor mat2, *, Tensor out=None)\n\n`y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`."
-    ),
-    method!(
-        MM,
-        "mm(Tensor mat2, *, Tensor out=None)\n\n`y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`."
-    ),
-    function!(
-        "",
-        BMM,
-        "bmm(Tensor input, Tensor mat2, *, Tensor out=None)\n\n`y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`."
-    ),
-    method!(
-        BMM,
-        "bmm(Tensor mat2, *, Tensor out=None)\n\n`y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`."
-    ),
-    function!(
-        "",
-        ADDMM,
-        "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0."
-    ),
-    method!(
-        ADDMM,
-        "addmm(Tensor mat1, Tensor mat2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0."
-    ),
-    method!(
-        ADDMM_,
-        "addmm_(Tensor mat1, Tensor mat2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0."
-    ),
-    function!(
-        "",
-        BADDBMM,
-        "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    method!(
-        BADDBMM,
-        "baddbmm(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    method!(
-        BADDBMM_,
-        "baddbmm_(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    function!(
-        "",
-        MV,
-        "mv(Tensor input, Tensor vec, *, Tensor out=None)\n\n`y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`."
-    ),
-    method!(
-        MV,
-        "mv(Tensor vec, *, Tensor out=None)\n\n`y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`."
-    ),
-    function!(
-        "",
-        ADDMV,
-        "addmv(Tensor input, Tensor mat, Tensor vec, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    method!(
-        ADDMV,
-        "addmv(Tensor mat, Tensor vec, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    method!(
-        ADDMV_,
-        "addmv_(Tensor mat, Tensor vec, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0."
-    ),
-    function!(
-        "",
-        DOT,
-        "dot(Tensor input, Tensor tensor, *, Tensor out=None)\n\n`sum(self * tensor)` of two vectors, a tensor without dimensions."
-    ),
-    method!(
-        DOT,
-        "dot(Tensor tensor, *, Tensor out=None)\n\n`sum(self * tensor)` of two vectors, a tensor without dimensions."
-    ),
-    function!(
-        "",
-        VDOT,
-        "vdot(Tensor input, Tensor other, *, Tensor out=None)\n\n`dot`: all dtypes are real."
-    ),
-    method!(VDOT, "vdot(Tensor other, *, Tensor out=None)\n\n`dot`: all dtypes are real."),
-];
-
-static MM: Signature = Signature {
-    name: "mm",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("mat2"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, mat2) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::mm_out(&self_, &mat2, &out));
-            }
-            a.returns(|| ops::mm(&self_, &mat2))
-        },
-    }],
-};
-
-static BMM: Signature = Signature {
-    name: "bmm",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("mat2"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, mat2) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::bmm_out(&self_, &mat2, &out));
-            }
-            a.returns(|| ops::bmm(&self_, &mat2))
-        },
-    }],
-};
-
-static ADDMM: Signature = Signature {
-    name: "addmm",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("mat1"),
-            tensor("mat2"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, mat1, mat2, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || ops::addmm_out(&self_, &mat1, &mat2, beta, alpha, &out));
-            }
-            a.returns(|| ops::addmm(&self_, &mat1, &mat2, beta, alpha))
-        },
-    }],
-};
-
-static ADDMM_: Signature = Signature {
-    name: "addmm_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("mat1"),
-            tensor("mat2"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, mat1, mat2, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            a.writes(0, || ops::addmm_(&self_, &mat1, &mat2, beta, alpha))
-        },
-    }],
-};
-
-static BADDBMM: Signature = Signature {
-    name: "baddbmm",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("batch1"),
-            tensor("batch2"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, batch1, batch2, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || ops::baddbmm_out(&self_, &batch1, &batch2, beta, alpha, &out));
-            }
-            a.returns(|| ops::baddbmm(&self_, &batch1, &batch2, beta, alpha))
-        },
-    }],
-};
-
-static BADDBMM_: Signature = Signature {
-    name: "baddbmm_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("batch1"),
-            tensor("batch2"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, batch1, batch2, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            a.writes(0, || ops::baddbmm_(&self_, &batch1, &batch2, beta, alpha))
-        },
-    }],
-};
-
-static MV: Signature = Signature {
-    name: "mv",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("vec"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, vec) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::mv_out(&self_, &vec, &out));
-            }
-            a.returns(|| ops::mv(&self_, &vec))
-        },
-    }],
-};
-
-static ADDMV: Signature = Signature {
-    name: "addmv",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("mat"),
-            tensor("vec"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, mat, vec, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || ops::addmv_out(&self_, &mat, &vec, beta, alpha, &out));
-            }
-            a.returns(|| ops::addmv(&self_, &mat, &vec, beta, alpha))
-        },
-    }],
-};
-
-static ADDMV_: Signature = Signature {
-    name: "addmv_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("mat"),
-            tensor("vec"),
-            scalar("beta").by_keyword().or("1"),
-            scalar("alpha").by_keyword().or("1"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, mat, vec, beta, alpha) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.scalar_or(3, Scalar::Int(1))?,
-                a.scalar_or(4, Scalar::Int(1))?,
-            );
-            a.writes(0, || ops::addmv_(&self_, &mat, &vec, beta, alpha))
-        },
-    }],
-};
-
-static DOT: Signature = Signature {
-    name: "dot",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("tensor"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, tensor) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::dot_out(&self_, &tensor, &out));
-            }
-            a.returns(|| ops::dot(&self_, &tensor))
-        },
-    }],
-};
-
-static VDOT: Signature = Signature {
-    name: "vdot",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::vdot_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::vdot(&self_, &other))
-        },
-    }],
-};
+bindings! {
+    "mm": "`y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`." {
+        both 0 (input: tensor, mat2: tensor) returns mm, out mm_out;
+    }
+    "bmm": "`y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`." {
+        both 0 (input: tensor, mat2: tensor) returns bmm, out bmm_out;
+    }
+    "addmm": "`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0." {
+        both 0 (input: tensor, mat1: tensor, mat2: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) returns addmm, out addmm_out;
+    }
+    "addmm_": "`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0." {
+        method 0 (input: tensor, mat1: tensor, mat2: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) writes(0) addmm_;
+    }
+    "baddbmm": "`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0." {
+        both 0 (input: tensor, batch1: tensor, batch2: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) returns baddbmm, out baddbmm_out;
+    }
+    "baddbmm_": "`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0." {
+        method 0 (input: tensor, batch1: tensor, batch2: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) writes(0) baddbmm_;
+    }
+    "mv": "`y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`." {
+        both 0 (input: tensor, vec: tensor) returns mv, out mv_out;
+    }
+    "addmv": "`beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0." {
+        both 0 (input: tensor, mat: tensor, vec: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) returns addmv, out addmv_out;
+    }
+    "addmv_": "`beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0." {
+        method 0 (input: tensor, mat: tensor, vec: tensor, beta: keyword scalar = "1" Scalar::Int(1),
+            alpha: keyword scalar = "1" Scalar::Int(1)) writes(0) addmv_;
+    }
+    "dot": "`sum(self * tensor)` of two vectors, a tensor without dimensions." {
+        both 0 (input: tensor, tensor: tensor) returns dot, out dot_out;
+    }
+    "vdot": "`dot`: all dtypes are real." {
+        both 0 (input: tensor, other: tensor) returns vdot, out vdot_out;
+    }
+}

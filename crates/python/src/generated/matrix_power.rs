@@ -2,55 +2,13 @@
 
 //! The names in Python of the operators in `matrix_power`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "_linalg",
-        LINALG_MATRIX_POWER,
-        "linalg_matrix_power(Tensor input, int n, *, Tensor out=None)\n\n`self @ self @ ...`, a square matrix times itself `n` times."
-    ),
-    function!(
-        "",
-        MATRIX_POWER,
-        "matrix_power(Tensor input, int n, *, Tensor out=None)\n\nAnother name of `linalg_matrix_power`."
-    ),
-    method!(
-        MATRIX_POWER,
-        "matrix_power(int n, *, Tensor out=None)\n\nAnother name of `linalg_matrix_power`."
-    ),
-];
-
-static LINALG_MATRIX_POWER: Signature = Signature {
-    name: "linalg_matrix_power",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("n"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, n) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::linalg_matrix_power_out(&self_, n, &out));
-            }
-            a.returns(|| ops::linalg_matrix_power(&self_, n))
-        },
-    }],
-};
-
-static MATRIX_POWER: Signature = Signature {
-    name: "matrix_power",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("n"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, n) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::matrix_power_out(&self_, n, &out));
-            }
-            a.returns(|| ops::matrix_power(&self_, n))
-        },
-    }],
-};
+bindings! {
+    "linalg_matrix_power" in "_linalg": "`self @ self @ ...`, a square matrix times itself `n` times." {
+        function (input: tensor, n: int) returns linalg_matrix_power, out linalg_matrix_power_out;
+    }
+    "matrix_power": "Another name of `linalg_matrix_power`." {
+        both 0 (input: tensor, n: int) returns matrix_power, out matrix_power_out;
+    }
+}

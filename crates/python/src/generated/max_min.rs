@@ -2,275 +2,40 @@
 
 //! The names in Python of the operators in `max_min`.
 
-use crate::arguments::{Overload, Signature, boolean, int, ints, tensor, tensors};
-use crate::call::{Binding, function, method};
-use crate::return_types::Names;
-use flambeau_ops::ops;
+use crate::binding::bindings;
+use flambeau_core::DimVec;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        MAX,
-        "max(Tensor input, *, Tensor out=None)\nmax(Tensor input, Tensor other, *, Tensor out=None)\nmax(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`max(self)`, the maximum of all elements; NaN if an element is NaN. It is an error if there are no elements."
-    ),
-    method!(
-        MAX,
-        "max(*, Tensor out=None)\nmax(Tensor other, *, Tensor out=None)\nmax(int dim, bool keepdim=False, *, Tensor out=None)\n\n`max(self)`, the maximum of all elements; NaN if an element is NaN. It is an error if there are no elements."
-    ),
-    function!(
-        "",
-        AMAX,
-        "amax(Tensor input, int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN."
-    ),
-    method!(
-        AMAX,
-        "amax(int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN."
-    ),
-    function!(
-        "",
-        ARGMAX,
-        "argmax(Tensor input, int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs."
-    ),
-    method!(
-        ARGMAX,
-        "argmax(int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs."
-    ),
-    function!(
-        "",
-        MIN,
-        "min(Tensor input, *, Tensor out=None)\nmin(Tensor input, Tensor other, *, Tensor out=None)\nmin(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`min(self)`, the minimum of all elements; NaN if an element is NaN. It is an error if there are no elements."
-    ),
-    method!(
-        MIN,
-        "min(*, Tensor out=None)\nmin(Tensor other, *, Tensor out=None)\nmin(int dim, bool keepdim=False, *, Tensor out=None)\n\n`min(self)`, the minimum of all elements; NaN if an element is NaN. It is an error if there are no elements."
-    ),
-    function!(
-        "",
-        AMIN,
-        "amin(Tensor input, int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN."
-    ),
-    method!(
-        AMIN,
-        "amin(int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN."
-    ),
-    function!(
-        "",
-        ARGMIN,
-        "argmin(Tensor input, int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs."
-    ),
-    method!(
-        ARGMIN,
-        "argmin(int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs."
-    ),
-    function!(
-        "",
-        AMINMAX,
-        "aminmax(Tensor input, *, int? dim=None, bool keepdim=False, Tensor out=None)\n\nThe minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN."
-    ),
-    method!(
-        AMINMAX,
-        "aminmax(*, int? dim=None, bool keepdim=False, Tensor out=None)\n\nThe minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN."
-    ),
-];
-
-static MAX: Signature = Signature {
-    name: "max",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                if let Some(out) = a.optional_tensor(1)? {
-                    return a.writes(1, || ops::max_unary_out(&self_, &out));
-                }
-                a.returns(|| ops::max(&self_))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::max_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::max_other(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                boolean("keepdim").or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                if let Some(out) = a.out_tensors(3, 2)? {
-                    return a.writes(3, || ops::max_dim_max(&self_, dim, keepdim, &out[0], &out[1]));
-                }
-                static NAMES: Names = Names::new("max", &["values", "indices"]);
-                a.returns_named(&NAMES, || ops::max_dim(&self_, dim, keepdim))
-            },
-        },
-    ],
-};
-
-static AMAX: Signature = Signature {
-    name: "amax",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("dim", 1).or_none().or("[]"),
-            boolean("keepdim").or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, keepdim) = (a.tensor(0)?, a.ints_or(1, &[])?, a.boolean_or(2, false)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::amax_out(&self_, &dim, keepdim, &out));
-            }
-            a.returns(|| ops::amax(&self_, &dim, keepdim))
-        },
-    }],
-};
-
-static ARGMAX: Signature = Signature {
-    name: "argmax",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim").or_none().or("None"),
-            boolean("keepdim").or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, keepdim) = (a.tensor(0)?, a.optional_int(1)?, a.boolean_or(2, false)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::argmax_out(&self_, dim, keepdim, &out));
-            }
-            a.returns(|| ops::argmax(&self_, dim, keepdim))
-        },
-    }],
-};
-
-static MIN: Signature = Signature {
-    name: "min",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                if let Some(out) = a.optional_tensor(1)? {
-                    return a.writes(1, || ops::min_unary_out(&self_, &out));
-                }
-                a.returns(|| ops::min(&self_))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::min_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::min_other(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                boolean("keepdim").or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                if let Some(out) = a.out_tensors(3, 2)? {
-                    return a.writes(3, || ops::min_dim_min(&self_, dim, keepdim, &out[0], &out[1]));
-                }
-                static NAMES: Names = Names::new("min", &["values", "indices"]);
-                a.returns_named(&NAMES, || ops::min_dim(&self_, dim, keepdim))
-            },
-        },
-    ],
-};
-
-static AMIN: Signature = Signature {
-    name: "amin",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("dim", 1).or_none().or("[]"),
-            boolean("keepdim").or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, keepdim) = (a.tensor(0)?, a.ints_or(1, &[])?, a.boolean_or(2, false)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::amin_out(&self_, &dim, keepdim, &out));
-            }
-            a.returns(|| ops::amin(&self_, &dim, keepdim))
-        },
-    }],
-};
-
-static ARGMIN: Signature = Signature {
-    name: "argmin",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim").or_none().or("None"),
-            boolean("keepdim").or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, keepdim) = (a.tensor(0)?, a.optional_int(1)?, a.boolean_or(2, false)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::argmin_out(&self_, dim, keepdim, &out));
-            }
-            a.returns(|| ops::argmin(&self_, dim, keepdim))
-        },
-    }],
-};
-
-static AMINMAX: Signature = Signature {
-    name: "aminmax",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim").by_keyword().or_none().or("None"),
-            boolean("keepdim").by_keyword().or("False"),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, keepdim) = (a.tensor(0)?, a.optional_int(1)?, a.boolean_or(2, false)?);
-            if let Some(out) = a.out_tensors(3, 2)? {
-                return a.writes(3, || ops::aminmax_out(&self_, dim, keepdim, &out[0], &out[1]));
-            }
-            static NAMES: Names = Names::new("aminmax", &["min", "max"]);
-            a.returns_named(&NAMES, || ops::aminmax(&self_, dim, keepdim))
-        },
-    }],
-};
+bindings! {
+    "max": "`max(self)`, the maximum of all elements; NaN if an element is NaN. It is an error if there are no elements." {
+        both 0 (input: tensor) returns max, out max_unary_out;
+        both 0 (input: tensor, other: tensor) returns max_other, out max_out;
+        both 0 (input: tensor, dim: int, keepdim: boolean = "False" false) named("values", "indices") max_dim,
+            outs [0, 1] max_dim_max;
+    }
+    "amax": "The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN." {
+        both 0 (input: tensor, dim: ints(1) = "[]" DimVec::new(), keepdim: boolean = "False" false) returns amax,
+            out amax_out;
+    }
+    "argmax": "The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs." {
+        both 0 (input: tensor, dim: optional int = "None" None, keepdim: boolean = "False" false) returns argmax,
+            out argmax_out;
+    }
+    "min": "`min(self)`, the minimum of all elements; NaN if an element is NaN. It is an error if there are no elements." {
+        both 0 (input: tensor) returns min, out min_unary_out;
+        both 0 (input: tensor, other: tensor) returns min_other, out min_out;
+        both 0 (input: tensor, dim: int, keepdim: boolean = "False" false) named("values", "indices") min_dim,
+            outs [0, 1] min_dim_min;
+    }
+    "amin": "The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN." {
+        both 0 (input: tensor, dim: ints(1) = "[]" DimVec::new(), keepdim: boolean = "False" false) returns amin,
+            out amin_out;
+    }
+    "argmin": "The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs." {
+        both 0 (input: tensor, dim: optional int = "None" None, keepdim: boolean = "False" false) returns argmin,
+            out argmin_out;
+    }
+    "aminmax": "The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN." {
+        both 0 (input: tensor, dim: keyword optional int = "None" None,
+            keepdim: keyword boolean = "False" false) named("min", "max") aminmax, outs [0, 1] aminmax_out;
+    }
+}

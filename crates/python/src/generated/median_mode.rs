@@ -2,164 +2,25 @@
 
 //! The names in Python of the operators in `median_mode`.
 
-use crate::arguments::{Overload, Signature, boolean, int, tensor, tensors};
-use crate::call::{Binding, function, method};
-use crate::return_types::Names;
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        KTHVALUE,
-        "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe `k`-th smallest element along a dimension, and its index."
-    ),
-    method!(
-        KTHVALUE,
-        "kthvalue(int k, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe `k`-th smallest element along a dimension, and its index."
-    ),
-    function!(
-        "",
-        MEDIAN,
-        "median(Tensor input, *, Tensor out=None)\nmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one."
-    ),
-    method!(
-        MEDIAN,
-        "median(*, Tensor out=None)\nmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one."
-    ),
-    function!(
-        "",
-        NANMEDIAN,
-        "nanmedian(Tensor input, *, Tensor out=None)\nnanmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`median` of the elements that are not NaN."
-    ),
-    method!(
-        NANMEDIAN,
-        "nanmedian(*, Tensor out=None)\nnanmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\n`median` of the elements that are not NaN."
-    ),
-    function!(
-        "",
-        MODE,
-        "mode(Tensor input, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, the smallest if there are several, and its last index."
-    ),
-    method!(
-        MODE,
-        "mode(int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, the smallest if there are several, and its last index."
-    ),
-];
-
-static KTHVALUE: Signature = Signature {
-    name: "kthvalue",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("k"),
-            int("dim").or("-1"),
-            boolean("keepdim").or("False"),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, k, dim, keepdim) =
-                (a.tensor(0)?, a.int(1)?, a.int_or(2, -1)?, a.boolean_or(3, false)?);
-            if let Some(out) = a.out_tensors(4, 2)? {
-                return a.writes(4, || ops::kthvalue_values(&self_, k, dim, keepdim, &out[0], &out[1]));
-            }
-            static NAMES: Names = Names::new("kthvalue", &["values", "indices"]);
-            a.returns_named(&NAMES, || ops::kthvalue(&self_, k, dim, keepdim))
-        },
-    }],
-};
-
-static MEDIAN: Signature = Signature {
-    name: "median",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                if let Some(out) = a.optional_tensor(1)? {
-                    return a.writes(1, || ops::median_out(&self_, &out));
-                }
-                a.returns(|| ops::median(&self_))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                boolean("keepdim").or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                if let Some(out) = a.out_tensors(3, 2)? {
-                    return a.writes(3, || ops::median_dim_values(&self_, dim, keepdim, &out[0], &out[1]));
-                }
-                static NAMES: Names = Names::new("median", &["values", "indices"]);
-                a.returns_named(&NAMES, || ops::median_dim(&self_, dim, keepdim))
-            },
-        },
-    ],
-};
-
-static NANMEDIAN: Signature = Signature {
-    name: "nanmedian",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                if let Some(out) = a.optional_tensor(1)? {
-                    return a.writes(1, || ops::nanmedian_out(&self_, &out));
-                }
-                a.returns(|| ops::nanmedian(&self_))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                boolean("keepdim").or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                if let Some(out) = a.out_tensors(3, 2)? {
-                    return a.writes(3, || ops::nanmedian_dim_values(&self_, dim, keepdim, &out[0], &out[1]));
-                }
-                static NAMES: Names = Names::new("nanmedian", &["values", "indices"]);
-                a.returns_named(&NAMES, || ops::nanmedian_dim(&self_, dim, keepdim))
-            },
-        },
-    ],
-};
-
-static MODE: Signature = Signature {
-    name: "mode",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim").or("-1"),
-            boolean("keepdim").or("False"),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, keepdim) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
-            if let Some(out) = a.out_tensors(3, 2)? {
-                return a.writes(3, || ops::mode_values(&self_, dim, keepdim, &out[0], &out[1]));
-            }
-            static NAMES: Names = Names::new("mode", &["values", "indices"]);
-            a.returns_named(&NAMES, || ops::mode(&self_, dim, keepdim))
-        },
-    }],
-};
+bindings! {
+    "kthvalue": "The `k`-th smallest element along a dimension, and its index." {
+        both 0 (input: tensor, k: int, dim: int = "-1" -1, keepdim: boolean = "False" false) named("values",
+            "indices") kthvalue, outs [0, 1] kthvalue_values;
+    }
+    "median": "The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one." {
+        both 0 (input: tensor) returns median, out median_out;
+        both 0 (input: tensor, dim: int, keepdim: boolean = "False" false) named("values", "indices") median_dim,
+            outs [0, 1] median_dim_values;
+    }
+    "nanmedian": "`median` of the elements that are not NaN." {
+        both 0 (input: tensor) returns nanmedian, out nanmedian_out;
+        both 0 (input: tensor, dim: int, keepdim: boolean = "False" false) named("values", "indices") nanmedian_dim,
+            outs [0, 1] nanmedian_dim_values;
+    }
+    "mode": "The most frequent element along a dimension, the smallest if there are several, and its last index." {
+        both 0 (input: tensor, dim: int = "-1" -1, keepdim: boolean = "False" false) named("values", "indices") mode,
+            outs [0, 1] mode_values;
+    }
+}

@@ -2,36 +2,11 @@
 
 //! The names in Python of the operators in `meshgrid`.
 
-use crate::arguments::{Overload, Signature, string, tensors};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[function!(
-    "",
-    MESHGRID,
-    "meshgrid(Tensor[] tensors)\nmeshgrid(Tensor[] tensors, *, str indexing)\n\nEach vector expanded to a grid: it varies along a dimension of its own and is repeated along those of the others."
-)];
-
-static MESHGRID: Signature = Signature {
-    name: "meshgrid",
-    overloads: &[
-        Overload {
-            parameters: &[tensors("tensors")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let tensors = a.tensors(0)?;
-                a.returns(|| ops::meshgrid(&tensors))
-            },
-        },
-        Overload {
-            parameters: &[tensors("tensors"), string("indexing").by_keyword()],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (tensors, indexing) = (a.tensors(0)?, a.string(1)?);
-                a.returns(|| ops::meshgrid_indexing(&tensors, indexing))
-            },
-        },
-    ],
-};
+bindings! {
+    "meshgrid": "Each vector expanded to a grid: it varies along a dimension of its own and is repeated along those of the others." {
+        function (tensors: tensors) returns meshgrid;
+        function (tensors: tensors, indexing: keyword string) returns meshgrid_indexing;
+    }
+}

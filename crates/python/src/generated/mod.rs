@@ -89,7 +89,7 @@ mod view_copies;
 mod view_in_place;
 mod where_masked_fill;
 
-use crate::call::Binding;
+use crate::binding::Binding;
 
 /// The functions and methods of each family.
 pub(crate) static BINDINGS: &[&[Binding]] = &[

@@ -2,305 +2,52 @@
 
 //! The names in Python of the operators in `movedim_flatten`.
 
-use crate::arguments::{Overload, Signature, int, ints, tensor, tensors};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        NARROW,
-        "narrow(Tensor input, int dim, Tensor start, int length)\nnarrow(Tensor input, int dim, int start, int length)\n\nA view of `length` indices of a dimension from the index in a tensor without dimensions on."
-    ),
-    method!(
-        NARROW,
-        "narrow(int dim, Tensor start, int length)\nnarrow(int dim, int start, int length)\n\nA view of `length` indices of a dimension from the index in a tensor without dimensions on."
-    ),
-    method!(VIEW_AS, "view_as(Tensor other)\n\nA view with the sizes of `other`."),
-    method!(
-        RESHAPE_AS,
-        "reshape_as(Tensor other)\n\nA view with the sizes of `other`, or a copy if the strides allow no view."
-    ),
-    method!(
-        EXPAND_AS,
-        "expand_as(Tensor other)\n\nA view with dimensions of size 1 expanded to the sizes of `other`."
-    ),
-    function!(
-        "",
-        BROADCAST_TO,
-        "broadcast_to(Tensor input, int[] size)\n\nA view with dimensions of size 1 expanded to `size`."
-    ),
-    method!(BROADCAST_TO, "broadcast_to(int[] size)\n\nA view with dimensions of size 1 expanded to `size`."),
-    function!(
-        "",
-        BROADCAST_TENSORS,
-        "broadcast_tensors(Tensor[] tensors)\n\nViews of the tensors, expanded to the sizes that all broadcast to."
-    ),
-    function!(
-        "",
-        FLATTEN,
-        "flatten(Tensor input, int start_dim=0, int end_dim=-1)\n\nDimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it."
-    ),
-    method!(
-        FLATTEN,
-        "flatten(int start_dim=0, int end_dim=-1)\n\nDimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it."
-    ),
-    function!(
-        "",
-        RAVEL,
-        "ravel(Tensor input)\n\nAll elements as one dimension, without a copy if the strides allow it."
-    ),
-    method!(RAVEL, "ravel()\n\nAll elements as one dimension, without a copy if the strides allow it."),
-    function!(
-        "",
-        UNFLATTEN,
-        "unflatten(Tensor input, int dim, int[] sizes)\n\nA view with dimension `dim` split into several of `sizes`, one of which may be -1."
-    ),
-    method!(
-        UNFLATTEN,
-        "unflatten(int dim, int[] sizes)\n\nA view with dimension `dim` split into several of `sizes`, one of which may be -1."
-    ),
-    function!(
-        "",
-        MOVEDIM,
-        "movedim(Tensor input, int source, int destination)\nmovedim(Tensor input, int[] source, int[] destination)\n\nA view with dimension `source` moved to the position `destination`; the others keep their order."
-    ),
-    method!(
-        MOVEDIM,
-        "movedim(int source, int destination)\nmovedim(int[] source, int[] destination)\n\nA view with dimension `source` moved to the position `destination`; the others keep their order."
-    ),
-    function!(
-        "",
-        MOVEAXIS,
-        "moveaxis(Tensor input, int source, int destination)\nmoveaxis(Tensor input, int[] source, int[] destination)\n\nAnother name of `movedim`."
-    ),
-    method!(
-        MOVEAXIS,
-        "moveaxis(int source, int destination)\nmoveaxis(int[] source, int[] destination)\n\nAnother name of `movedim`."
-    ),
-    function!("", SWAPAXES, "swapaxes(Tensor input, int axis0, int axis1)\n\nAnother name of `transpose`."),
-    method!(SWAPAXES, "swapaxes(int axis0, int axis1)\n\nAnother name of `transpose`."),
-    function!("", SWAPDIMS, "swapdims(Tensor input, int dim0, int dim1)\n\nAnother name of `transpose`."),
-    method!(SWAPDIMS, "swapdims(int dim0, int dim1)\n\nAnother name of `transpose`."),
-    function!(
-        "",
-        ADJOINT,
-        "adjoint(Tensor input)\n\nA view with the last two dimensions exchanged; all dtypes are real."
-    ),
-    method!(ADJOINT, "adjoint()\n\nA view with the last two dimensions exchanged; all dtypes are real."),
-];
-
-static NARROW: Signature = Signature {
-    name: "narrow",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), int("dim"), tensor("start"), int("length")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, start, length) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.int(3)?);
-                a.views(|| ops::narrow_tensor(&self_, dim, &start, length))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), int("dim"), int("start"), int("length")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, start, length) = (a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?);
-                a.views(|| ops::narrow(&self_, dim, start, length))
-            },
-        },
-    ],
-};
-
-static VIEW_AS: Signature = Signature {
-    name: "view_as",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.views(|| ops::view_as(&self_, &other))
-        },
-    }],
-};
-
-static RESHAPE_AS: Signature = Signature {
-    name: "reshape_as",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.views(|| ops::reshape_as(&self_, &other))
-        },
-    }],
-};
-
-static EXPAND_AS: Signature = Signature {
-    name: "expand_as",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.views(|| ops::expand_as(&self_, &other))
-        },
-    }],
-};
-
-static BROADCAST_TO: Signature = Signature {
-    name: "broadcast_to",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("size", 0)],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, size) = (a.tensor(0)?, a.ints(1)?);
-            a.views(|| ops::broadcast_to(&self_, &size))
-        },
-    }],
-};
-
-static BROADCAST_TENSORS: Signature = Signature {
-    name: "broadcast_tensors",
-    overloads: &[Overload {
-        parameters: &[tensors("tensors")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let tensors = a.tensors(0)?;
-            a.returns(|| ops::broadcast_tensors(&tensors))
-        },
-    }],
-};
-
-static FLATTEN: Signature = Signature {
-    name: "flatten",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("start_dim").or("0"), int("end_dim").or("-1")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, start_dim, end_dim) = (a.tensor(0)?, a.int_or(1, 0)?, a.int_or(2, -1)?);
-            a.views(|| ops::flatten_using_ints(&self_, start_dim, end_dim))
-        },
-    }],
-};
-
-static RAVEL: Signature = Signature {
-    name: "ravel",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.views(|| ops::ravel(&self_))
-        },
-    }],
-};
-
-static UNFLATTEN: Signature = Signature {
-    name: "unflatten",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), ints("sizes", 0)],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, sizes) = (a.tensor(0)?, a.int(1)?, a.ints(2)?);
-            a.views(|| ops::unflatten_int(&self_, dim, &sizes))
-        },
-    }],
-};
-
-static MOVEDIM: Signature = Signature {
-    name: "movedim",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), int("source"), int("destination")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, source, destination) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
-                a.views(|| ops::movedim_int(&self_, source, destination))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("source", 0), ints("destination", 0)],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, source, destination) = (a.tensor(0)?, a.ints(1)?, a.ints(2)?);
-                a.views(|| ops::movedim_intlist(&self_, &source, &destination))
-            },
-        },
-    ],
-};
-
-static MOVEAXIS: Signature = Signature {
-    name: "moveaxis",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), int("source"), int("destination")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, source, destination) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
-                a.views(|| ops::moveaxis_int(&self_, source, destination))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("source", 0), ints("destination", 0)],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, source, destination) = (a.tensor(0)?, a.ints(1)?, a.ints(2)?);
-                a.views(|| ops::moveaxis_intlist(&self_, &source, &destination))
-            },
-        },
-    ],
-};
-
-static SWAPAXES: Signature = Signature {
-    name: "swapaxes",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("axis0"), int("axis1")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, axis0, axis1) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
-            a.views(|| ops::swapaxes(&self_, axis0, axis1))
-        },
-    }],
-};
-
-static SWAPDIMS: Signature = Signature {
-    name: "swapdims",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim0"), int("dim1")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim0, dim1) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
-            a.views(|| ops::swapdims(&self_, dim0, dim1))
-        },
-    }],
-};
-
-static ADJOINT: Signature = Signature {
-    name: "adjoint",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.views(|| ops::adjoint(&self_))
-        },
-    }],
-};
+bindings! {
+    "narrow": "A view of `length` indices of a dimension from the index in a tensor without dimensions on." {
+        both 0 (input: tensor, dim: int, start: tensor, length: int) views narrow_tensor;
+        both 0 (input: tensor, dim: int, start: int, length: int) views narrow;
+    }
+    "view_as": "A view with the sizes of `other`." {
+        method 0 (input: tensor, other: tensor) views view_as;
+    }
+    "reshape_as": "A view with the sizes of `other`, or a copy if the strides allow no view." {
+        method 0 (input: tensor, other: tensor) views reshape_as;
+    }
+    "expand_as": "A view with dimensions of size 1 expanded to the sizes of `other`." {
+        method 0 (input: tensor, other: tensor) views expand_as;
+    }
+    "broadcast_to": "A view with dimensions of size 1 expanded to `size`." {
+        both 0 (input: tensor, size: ints(0)) views broadcast_to;
+    }
+    "broadcast_tensors": "Views of the tensors, expanded to the sizes that all broadcast to." {
+        function (tensors: tensors) returns broadcast_tensors;
+    }
+    "flatten": "Dimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it." {
+        both 0 (input: tensor, start_dim: int = "0" 0, end_dim: int = "-1" -1) views flatten_using_ints;
+    }
+    "ravel": "All elements as one dimension, without a copy if the strides allow it." {
+        both 0 (input: tensor) views ravel;
+    }
+    "unflatten": "A view with dimension `dim` split into several of `sizes`, one of which may be -1." {
+        both 0 (input: tensor, dim: int, sizes: ints(0)) views unflatten_int;
+    }
+    "movedim": "A view with dimension `source` moved to the position `destination`; the others keep their order." {
+        both 0 (input: tensor, source: int, destination: int) views movedim_int;
+        both 0 (input: tensor, source: ints(0), destination: ints(0)) views movedim_intlist;
+    }
+    "moveaxis": "Another name of `movedim`." {
+        both 0 (input: tensor, source: int, destination: int) views moveaxis_int;
+        both 0 (input: tensor, source: ints(0), destination: ints(0)) views moveaxis_intlist;
+    }
+    "swapaxes": "Another name of `transpose`." {
+        both 0 (input: tensor, axis0: int, axis1: int) views swapaxes;
+    }
+    "swapdims": "Another name of `transpose`." {
+        both 0 (input: tensor, dim0: int, dim1: int) views swapdims;
+    }
+    "adjoint": "A view with the last two dimensions exchanged; all dtypes are real." {
+        both 0 (input: tensor) views adjoint;
+    }
+}

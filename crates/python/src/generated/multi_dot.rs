@@ -2,51 +2,13 @@
 
 //! The names in Python of the operators in `multi_dot`.
 
-use crate::arguments::{Overload, Signature, tensor, tensors};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "_linalg",
-        LINALG_MULTI_DOT,
-        "linalg_multi_dot(Tensor[] tensors, *, Tensor out=None)\n\n`a @ b @ c @ ...`, in the order that needs the fewest multiplications."
-    ),
-    function!(
-        "",
-        CHAIN_MATMUL,
-        "chain_matmul(Tensor[] matrices, *, Tensor out=None)\n\n`linalg_multi_dot` of matrices only."
-    ),
-];
-
-static LINALG_MULTI_DOT: Signature = Signature {
-    name: "linalg_multi_dot",
-    overloads: &[Overload {
-        parameters: &[tensors("tensors"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let tensors = a.tensors(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::linalg_multi_dot_out(&tensors, &out));
-            }
-            a.returns(|| ops::linalg_multi_dot(&tensors))
-        },
-    }],
-};
-
-static CHAIN_MATMUL: Signature = Signature {
-    name: "chain_matmul",
-    overloads: &[Overload {
-        parameters: &[tensors("matrices"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let matrices = a.tensors(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::chain_matmul_out(&matrices, &out));
-            }
-            a.returns(|| ops::chain_matmul(&matrices))
-        },
-    }],
-};
+bindings! {
+    "linalg_multi_dot" in "_linalg": "`a @ b @ c @ ...`, in the order that needs the fewest multiplications." {
+        function (tensors: tensors) returns linalg_multi_dot, out linalg_multi_dot_out;
+    }
+    "chain_matmul": "`linalg_multi_dot` of matrices only." {
+        function (matrices: tensors) returns chain_matmul, out chain_matmul_out;
+    }
+}

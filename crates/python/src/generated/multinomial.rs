@@ -2,42 +2,11 @@
 
 //! The names in Python of the operators in `multinomial`.
 
-use crate::arguments::{Overload, Signature, boolean, generator, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        MULTINOMIAL,
-        "multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None, Tensor out=None)\n\nIndices sampled from each row of probabilities, with or without replacement."
-    ),
-    method!(
-        MULTINOMIAL,
-        "multinomial(int num_samples, bool replacement=False, *, Generator? generator=None, Tensor out=None)\n\nIndices sampled from each row of probabilities, with or without replacement."
-    ),
-];
-
-static MULTINOMIAL: Signature = Signature {
-    name: "multinomial",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("num_samples"),
-            boolean("replacement").or("False"),
-            generator("generator").by_keyword().or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, num_samples, replacement, generator) =
-                (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?, a.optional_generator(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a
-                    .writes(4, || ops::multinomial_out(&self_, num_samples, replacement, generator, &out));
-            }
-            a.returns(|| ops::multinomial(&self_, num_samples, replacement, generator))
-        },
-    }],
-};
+bindings! {
+    "multinomial": "Indices sampled from each row of probabilities, with or without replacement." {
+        both 0 (input: tensor, num_samples: int, replacement: boolean = "False" false,
+            generator: keyword optional generator = "None" None) returns multinomial, out multinomial_out;
+    }
+}

@@ -2,101 +2,20 @@
 
 //! The names in Python of the operators in `nonzero`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        NONZERO_STATIC,
-        "nonzero_static(Tensor input, *, int size, int fill_value=-1, Tensor out=None)\n\nThe indices of the first `size` elements that are not 0, then rows of `fill_value`."
-    ),
-    method!(
-        NONZERO_STATIC,
-        "nonzero_static(*, int size, int fill_value=-1, Tensor out=None)\n\nThe indices of the first `size` elements that are not 0, then rows of `fill_value`."
-    ),
-    function!(
-        "",
-        NONZERO,
-        "nonzero(Tensor input, *, Tensor out=None)\n\nThe indices of the nonzero elements, a row for each, in row-major order."
-    ),
-    method!(
-        NONZERO,
-        "nonzero(*, Tensor out=None)\n\nThe indices of the nonzero elements, a row for each, in row-major order."
-    ),
-    function!("", ARGWHERE, "argwhere(Tensor input)\n\nAnother name of `nonzero`."),
-    method!(ARGWHERE, "argwhere()\n\nAnother name of `nonzero`."),
-    function!(
-        "",
-        NONZERO_NUMPY,
-        "nonzero_numpy(Tensor input)\n\nThe indices of the nonzero elements, a vector for each dimension."
-    ),
-    method!(
-        NONZERO_NUMPY,
-        "nonzero_numpy()\n\nThe indices of the nonzero elements, a vector for each dimension."
-    ),
-];
-
-static NONZERO_STATIC: Signature = Signature {
-    name: "nonzero_static",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("size").by_keyword(),
-            int("fill_value").by_keyword().or("-1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, size, fill_value) = (a.tensor(0)?, a.int(1)?, a.int_or(2, -1)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::nonzero_static_out(&self_, size, fill_value, &out));
-            }
-            a.returns(|| ops::nonzero_static(&self_, size, fill_value))
-        },
-    }],
-};
-
-static NONZERO: Signature = Signature {
-    name: "nonzero",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::nonzero_out(&self_, &out));
-            }
-            a.returns(|| ops::nonzero(&self_))
-        },
-    }],
-};
-
-static ARGWHERE: Signature = Signature {
-    name: "argwhere",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::argwhere(&self_))
-        },
-    }],
-};
-
-static NONZERO_NUMPY: Signature = Signature {
-    name: "nonzero_numpy",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::nonzero_numpy(&self_))
-        },
-    }],
-};
+bindings! {
+    "nonzero_static": "The indices of the first `size` elements that are not 0, then rows of `fill_value`." {
+        both 0 (input: tensor, size: keyword int, fill_value: keyword int = "-1" -1) returns nonzero_static,
+            out nonzero_static_out;
+    }
+    "nonzero": "The indices of the nonzero elements, a row for each, in row-major order." {
+        both 0 (input: tensor) returns nonzero, out nonzero_out;
+    }
+    "argwhere": "Another name of `nonzero`." {
+        both 0 (input: tensor) returns argwhere;
+    }
+    "nonzero_numpy": "The indices of the nonzero elements, a vector for each dimension." {
+        both 0 (input: tensor) returns nonzero_numpy;
+    }
+}

@@ -2,186 +2,30 @@
 
 //! The names in Python of the operators in `norms`.
 
-use crate::arguments::{Overload, Signature, boolean, dtype, int, ints, scalar, string, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
+use flambeau_core::DimVec;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        RENORM,
-        "renorm(Tensor input, Number p, int dim, Number maxnorm, *, Tensor out=None)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`."
-    ),
-    method!(
-        RENORM,
-        "renorm(Number p, int dim, Number maxnorm, *, Tensor out=None)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`."
-    ),
-    method!(
-        RENORM_,
-        "renorm_(Number p, int dim, Number maxnorm)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`."
-    ),
-    function!(
-        "_linalg",
-        LINALG_MATRIX_NORM,
-        "linalg_matrix_norm(Tensor input, Number ord, int[] dim=[-2, -1], bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\nlinalg_matrix_norm(Tensor input, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity."
-    ),
-    function!(
-        "_linalg",
-        LINALG_NORM,
-        "linalg_norm(Tensor input, Number? ord=None, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\nlinalg_norm(Tensor input, str ord, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two."
-    ),
-];
-
-static RENORM: Signature = Signature {
-    name: "renorm",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("p"),
-            int("dim"),
-            scalar("maxnorm"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, p, dim, maxnorm) = (a.tensor(0)?, a.scalar(1)?, a.int(2)?, a.scalar(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::renorm_out(&self_, p, dim, maxnorm, &out));
-            }
-            a.returns(|| ops::renorm(&self_, p, dim, maxnorm))
-        },
-    }],
-};
-
-static RENORM_: Signature = Signature {
-    name: "renorm_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), scalar("p"), int("dim"), scalar("maxnorm")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, p, dim, maxnorm) = (a.tensor(0)?, a.scalar(1)?, a.int(2)?, a.scalar(3)?);
-            a.writes(0, || ops::renorm_(&self_, p, dim, maxnorm))
-        },
-    }],
-};
-
-static LINALG_MATRIX_NORM: Signature = Signature {
-    name: "linalg_matrix_norm",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("ord"),
-                ints("dim", 0).or("[-2, -1]"),
-                boolean("keepdim").or("False"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, ord, dim, keepdim, dtype) = (
-                    a.tensor(0)?,
-                    a.scalar(1)?,
-                    a.ints_or(2, &[-2, -1])?,
-                    a.boolean_or(3, false)?,
-                    a.optional_dtype(4)?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a
-                        .writes(5, || ops::linalg_matrix_norm_out(&self_, ord, &dim, keepdim, dtype, &out));
-                }
-                a.returns(|| ops::linalg_matrix_norm(&self_, ord, &dim, keepdim, dtype))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                string("ord").or("'fro'"),
-                ints("dim", 0).or("[-2, -1]"),
-                boolean("keepdim").or("False"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, ord, dim, keepdim, dtype) = (
-                    a.tensor(0)?,
-                    a.string_or(1, "fro")?,
-                    a.ints_or(2, &[-2, -1])?,
-                    a.boolean_or(3, false)?,
-                    a.optional_dtype(4)?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::linalg_matrix_norm_str_ord_out(&self_, ord, &dim, keepdim, dtype, &out)
-                    });
-                }
-                a.returns(|| ops::linalg_matrix_norm_str_ord(&self_, ord, &dim, keepdim, dtype))
-            },
-        },
-    ],
-};
-
-static LINALG_NORM: Signature = Signature {
-    name: "linalg_norm",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("ord").or_none().or("None"),
-                ints("dim", 1).or_none().or("None"),
-                boolean("keepdim").or("False"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, ord, dim, keepdim, dtype) = (
-                    a.tensor(0)?,
-                    a.optional_scalar(1)?,
-                    a.optional_ints(2)?,
-                    a.boolean_or(3, false)?,
-                    a.optional_dtype(4)?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::linalg_norm_out(&self_, ord, dim.as_deref(), keepdim, dtype, &out)
-                    });
-                }
-                a.returns(|| ops::linalg_norm(&self_, ord, dim.as_deref(), keepdim, dtype))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                string("ord"),
-                ints("dim", 1).or_none().or("None"),
-                boolean("keepdim").or("False"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, ord, dim, keepdim, dtype) = (
-                    a.tensor(0)?,
-                    a.string(1)?,
-                    a.optional_ints(2)?,
-                    a.boolean_or(3, false)?,
-                    a.optional_dtype(4)?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::linalg_norm_ord_str_out(&self_, ord, dim.as_deref(), keepdim, dtype, &out)
-                    });
-                }
-                a.returns(|| ops::linalg_norm_ord_str(&self_, ord, dim.as_deref(), keepdim, dtype))
-            },
-        },
-    ],
-};
+bindings! {
+    "renorm": "`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`." {
+        both 0 (input: tensor, p: scalar, dim: int, maxnorm: scalar) returns renorm, out renorm_out;
+    }
+    "renorm_": "`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`." {
+        method 0 (input: tensor, p: scalar, dim: int, maxnorm: scalar) writes(0) renorm_;
+    }
+    "linalg_matrix_norm" in "_linalg": "`max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity." {
+        function (input: tensor, ord: scalar, dim: ints(0) = "[-2, -1]" DimVec::from_slice(&[-2, -1]),
+            keepdim: boolean = "False" false, dtype: keyword optional dtype = "None" None) returns linalg_matrix_norm,
+            out linalg_matrix_norm_out;
+        function (input: tensor, ord: string = "'fro'" "fro", dim: ints(0) = "[-2, -1]" DimVec::from_slice(&[-2, -1]),
+            keepdim: boolean = "False" false,
+            dtype: keyword optional dtype = "None" None) returns linalg_matrix_norm_str_ord,
+            out linalg_matrix_norm_str_ord_out;
+    }
+    "linalg_norm" in "_linalg": "`linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two." {
+        function (input: tensor, ord: optional scalar = "None" None, dim: optional ints(1) = "None" None,
+            keepdim: boolean = "False" false, dtype: keyword optional dtype = "None" None) returns linalg_norm,
+            out linalg_norm_out;
+        function (input: tensor, ord: string, dim: optional ints(1) = "None" None, keepdim: boolean = "False" false,
+            dtype: keyword optional dtype = "None" None) returns linalg_norm_ord_str, out linalg_norm_ord_str_out;
+    }
+}

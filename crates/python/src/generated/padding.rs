@@ -2,135 +2,25 @@
 
 //! The names in Python of the operators in `padding`.
 
-use crate::arguments::{Overload, Signature, ints, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "_nn",
-        REFLECTION_PAD1D,
-        "reflection_pad1d(Tensor input, int[2] padding, *, Tensor out=None)\n\nPads the last dimension by reflection."
-    ),
-    function!(
-        "_nn",
-        REFLECTION_PAD2D,
-        "reflection_pad2d(Tensor input, int[4] padding, *, Tensor out=None)\n\nPads the last 2 dimensions by reflection."
-    ),
-    function!(
-        "_nn",
-        REFLECTION_PAD3D,
-        "reflection_pad3d(Tensor input, int[6] padding, *, Tensor out=None)\n\nPads the last 3 dimensions by reflection."
-    ),
-    function!(
-        "_nn",
-        REPLICATION_PAD1D,
-        "replication_pad1d(Tensor input, int[2] padding, *, Tensor out=None)\n\nPads the last dimension by replicating the elements at its ends."
-    ),
-    function!(
-        "_nn",
-        REPLICATION_PAD2D,
-        "replication_pad2d(Tensor input, int[4] padding, *, Tensor out=None)\n\nPads the last 2 dimensions by replicating the elements at their ends."
-    ),
-    function!(
-        "_nn",
-        REPLICATION_PAD3D,
-        "replication_pad3d(Tensor input, int[6] padding, *, Tensor out=None)\n\nPads the last 3 dimensions by replicating the elements at their ends."
-    ),
-];
-
-static REFLECTION_PAD1D: Signature = Signature {
-    name: "reflection_pad1d",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("padding", 2), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, padding) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::reflection_pad1d_out(&self_, &padding, &out));
-            }
-            a.returns(|| ops::reflection_pad1d(&self_, &padding))
-        },
-    }],
-};
-
-static REFLECTION_PAD2D: Signature = Signature {
-    name: "reflection_pad2d",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("padding", 4), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, padding) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::reflection_pad2d_out(&self_, &padding, &out));
-            }
-            a.returns(|| ops::reflection_pad2d(&self_, &padding))
-        },
-    }],
-};
-
-static REFLECTION_PAD3D: Signature = Signature {
-    name: "reflection_pad3d",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("padding", 6), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, padding) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::reflection_pad3d_out(&self_, &padding, &out));
-            }
-            a.returns(|| ops::reflection_pad3d(&self_, &padding))
-        },
-    }],
-};
-
-static REPLICATION_PAD1D: Signature = Signature {
-    name: "replication_pad1d",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("padding", 2), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, padding) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::replication_pad1d_out(&self_, &padding, &out));
-            }
-            a.returns(|| ops::replication_pad1d(&self_, &padding))
-        },
-    }],
-};
-
-static REPLICATION_PAD2D: Signature = Signature {
-    name: "replication_pad2d",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("padding", 4), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, padding) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::replication_pad2d_out(&self_, &padding, &out));
-            }
-            a.returns(|| ops::replication_pad2d(&self_, &padding))
-        },
-    }],
-};
-
-static REPLICATION_PAD3D: Signature = Signature {
-    name: "replication_pad3d",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("padding", 6), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, padding) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::replication_pad3d_out(&self_, &padding, &out));
-            }
-            a.returns(|| ops::replication_pad3d(&self_, &padding))
-        },
-    }],
-};
+bindings! {
+    "reflection_pad1d" in "_nn": "Pads the last dimension by reflection." {
+        function (input: tensor, padding: ints(2)) returns reflection_pad1d, out reflection_pad1d_out;
+    }
+    "reflection_pad2d" in "_nn": "Pads the last 2 dimensions by reflection." {
+        function (input: tensor, padding: ints(4)) returns reflection_pad2d, out reflection_pad2d_out;
+    }
+    "reflection_pad3d" in "_nn": "Pads the last 3 dimensions by reflection." {
+        function (input: tensor, padding: ints(6)) returns reflection_pad3d, out reflection_pad3d_out;
+    }
+    "replication_pad1d" in "_nn": "Pads the last dimension by replicating the elements at its ends." {
+        function (input: tensor, padding: ints(2)) returns replication_pad1d, out replication_pad1d_out;
+    }
+    "replication_pad2d" in "_nn": "Pads the last 2 dimensions by replicating the elements at their ends." {
+        function (input: tensor, padding: ints(4)) returns replication_pad2d, out replication_pad2d_out;
+    }
+    "replication_pad3d" in "_nn": "Pads the last 3 dimensions by replicating the elements at their ends." {
+        function (input: tensor, padding: ints(6)) returns replication_pad3d, out replication_pad3d_out;
+    }
+}

@@ -2,98 +2,19 @@
 
 //! The names in Python of the operators in `pixel_shuffle`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        PIXEL_SHUFFLE,
-        "pixel_shuffle(Tensor input, int upscale_factor, *, Tensor out=None)\n\nRearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels."
-    ),
-    function!(
-        "",
-        PIXEL_UNSHUFFLE,
-        "pixel_unshuffle(Tensor input, int downscale_factor, *, Tensor out=None)\n\nRearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels."
-    ),
-    function!(
-        "",
-        CHANNEL_SHUFFLE,
-        "channel_shuffle(Tensor input, int groups, *, Tensor out=None)\n\nDivides channels into groups and interleaves the groups."
-    ),
-    function!(
-        "",
-        NATIVE_CHANNEL_SHUFFLE,
-        "native_channel_shuffle(Tensor input, int groups)\n\nAnother name of `channel_shuffle`."
-    ),
-];
-
-static PIXEL_SHUFFLE: Signature = Signature {
-    name: "pixel_shuffle",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("upscale_factor"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, upscale_factor) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::pixel_shuffle_out(&self_, upscale_factor, &out));
-            }
-            a.returns(|| ops::pixel_shuffle(&self_, upscale_factor))
-        },
-    }],
-};
-
-static PIXEL_UNSHUFFLE: Signature = Signature {
-    name: "pixel_unshuffle",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("downscale_factor"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, downscale_factor) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::pixel_unshuffle_out(&self_, downscale_factor, &out));
-            }
-            a.returns(|| ops::pixel_unshuffle(&self_, downscale_factor))
-        },
-    }],
-};
-
-static CHANNEL_SHUFFLE: Signature = Signature {
-    name: "channel_shuffle",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("groups"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, groups) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::channel_shuffle_out(&self_, groups, &out));
-            }
-            a.returns(|| ops::channel_shuffle(&self_, groups))
-        },
-    }],
-};
-
-static NATIVE_CHANNEL_SHUFFLE: Signature = Signature {
-    name: "native_channel_shuffle",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("groups")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, groups) = (a.tensor(0)?, a.int(1)?);
-            a.returns(|| ops::native_channel_shuffle(&self_, groups))
-        },
-    }],
-};
+bindings! {
+    "pixel_shuffle": "Rearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels." {
+        function (input: tensor, upscale_factor: int) returns pixel_shuffle, out pixel_shuffle_out;
+    }
+    "pixel_unshuffle": "Rearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels." {
+        function (input: tensor, downscale_factor: int) returns pixel_unshuffle, out pixel_unshuffle_out;
+    }
+    "channel_shuffle": "Divides channels into groups and interleaves the groups." {
+        function (input: tensor, groups: int) returns channel_shuffle, out channel_shuffle_out;
+    }
+    "native_channel_shuffle": "Another name of `channel_shuffle`." {
+        function (input: tensor, groups: int) returns native_channel_shuffle;
+    }
+}

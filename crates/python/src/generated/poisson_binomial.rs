@@ -2,60 +2,14 @@
 
 //! The names in Python of the operators in `poisson_binomial`.
 
-use crate::arguments::{Overload, Signature, generator, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        POISSON,
-        "poisson(Tensor input, Generator? generator=None, *, Tensor out=None)\n\nRandom numbers of the Poisson distribution with the rates in `self`."
-    ),
-    function!(
-        "",
-        BINOMIAL,
-        "binomial(Tensor count, Tensor prob, Generator? generator=None, *, Tensor out=None)\n\nRandom numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`."
-    ),
-];
-
-static POISSON: Signature = Signature {
-    name: "poisson",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            generator("generator").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, generator) = (a.tensor(0)?, a.optional_generator(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::poisson_out(&self_, generator, &out));
-            }
-            a.returns(|| ops::poisson(&self_, generator))
-        },
-    }],
-};
-
-static BINOMIAL: Signature = Signature {
-    name: "binomial",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("count"),
-            tensor("prob"),
-            generator("generator").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (count, prob, generator) = (a.tensor(0)?, a.tensor(1)?, a.optional_generator(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::binomial_out(&count, &prob, generator, &out));
-            }
-            a.returns(|| ops::binomial(&count, &prob, generator))
-        },
-    }],
-};
+bindings! {
+    "poisson": "Random numbers of the Poisson distribution with the rates in `self`." {
+        function (input: tensor, generator: optional generator = "None" None) returns poisson, out poisson_out;
+    }
+    "binomial": "Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`." {
+        function (count: tensor, prob: tensor, generator: optional generator = "None" None) returns binomial,
+            out binomial_out;
+    }
+}

@@ -2,646 +2,90 @@
 
 //! The names in Python of the operators in `pooling`.
 
-use crate::arguments::{Overload, Signature, boolean, int, ints, tensor, tensors};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
+use flambeau_core::DimVec;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        MAX_POOL1D_WITH_INDICES,
-        "max_pool1d_with_indices(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False)\n\nThe maximum of each window of a sequence, and its index."
-    ),
-    function!(
-        "",
-        MAX_POOL1D,
-        "max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False)\n\nThe maximum of each window of a sequence."
-    ),
-    function!(
-        "",
-        AVG_POOL1D,
-        "avg_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor out=None)\n\nThe mean of each window of a sequence."
-    ),
-    function!(
-        "",
-        ADAPTIVE_AVG_POOL1D,
-        "adaptive_avg_pool1d(Tensor input, int[1] output_size, *, Tensor out=None)\n\nThe means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`."
-    ),
-    function!(
-        "",
-        ADAPTIVE_MAX_POOL1D,
-        "adaptive_max_pool1d(Tensor input, int[1] output_size)\n\nThe maxima of windows of a sequence, which are those of `adaptive_avg_pool1d`, and their indices."
-    ),
-    function!(
-        "",
-        MAX_POOL2D,
-        "max_pool2d(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)\n\nThe maximum of each window of images, `n x c x h x w` or `c x h x w`; NaN counts as the maximum."
-    ),
-    function!(
-        "_nn",
-        MAX_POOL2D_WITH_INDICES,
-        "max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor out=None)\n\nThe maximum of each window, and its index in the plane as an int64, `y * w + x`."
-    ),
-    function!(
-        "_nn",
-        AVG_POOL2D,
-        "avg_pool2d(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor out=None)\n\nThe mean of each window of images; padding counts as zeros unless `count_include_pad` is false."
-    ),
-    function!(
-        "_nn",
-        ADAPTIVE_AVG_POOL2D,
-        "adaptive_avg_pool2d(Tensor input, int[2] output_size)\n\nThe means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`."
-    ),
-    function!(
-        "",
-        _ADAPTIVE_AVG_POOL2D,
-        "_adaptive_avg_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`."
-    ),
-    function!(
-        "",
-        MAX_POOL3D,
-        "max_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)\n\nThe maximum of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN counts as the maximum."
-    ),
-    function!(
-        "_nn",
-        MAX_POOL3D_WITH_INDICES,
-        "max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor out=None)\n\nThe maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`."
-    ),
-    function!(
-        "_nn",
-        AVG_POOL3D,
-        "avg_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor out=None)\n\nThe mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false."
-    ),
-    function!(
-        "_nn",
-        ADAPTIVE_AVG_POOL3D,
-        "adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`."
-    ),
-    function!(
-        "",
-        _ADAPTIVE_AVG_POOL3D,
-        "_adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`."
-    ),
-    function!(
-        "_nn",
-        ADAPTIVE_MAX_POOL2D,
-        "adaptive_max_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`."
-    ),
-    function!(
-        "_nn",
-        ADAPTIVE_MAX_POOL3D,
-        "adaptive_max_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`."
-    ),
-    function!(
-        "_nn",
-        MAX_UNPOOL2D,
-        "max_unpool2d(Tensor input, Tensor indices, int[2] output_size, *, Tensor out=None)\n\nThe inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere."
-    ),
-    function!(
-        "_nn",
-        MAX_UNPOOL3D,
-        "max_unpool3d(Tensor input, Tensor indices, int[3] output_size, int[3] stride, int[3] padding, *, Tensor out=None)\n\nThe inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere."
-    ),
-];
-
-static MAX_POOL1D_WITH_INDICES: Signature = Signature {
-    name: "max_pool1d_with_indices",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 1),
-            ints("stride", 1).or_none().or("[]"),
-            ints("padding", 1).or("0"),
-            ints("dilation", 1).or("1"),
-            boolean("ceil_mode").or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints_or(2, &[])?,
-                a.ints_or(3, &[0])?,
-                a.ints_or(4, &[1])?,
-                a.boolean_or(5, false)?,
-            );
-            a.returns(|| {
-                ops::max_pool1d_with_indices(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode)
-            })
-        },
-    }],
-};
-
-static MAX_POOL1D: Signature = Signature {
-    name: "max_pool1d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 1),
-            ints("stride", 1).or_none().or("[]"),
-            ints("padding", 1).or("0"),
-            ints("dilation", 1).or("1"),
-            boolean("ceil_mode").or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints_or(2, &[])?,
-                a.ints_or(3, &[0])?,
-                a.ints_or(4, &[1])?,
-                a.boolean_or(5, false)?,
-            );
-            a.returns(|| ops::max_pool1d(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode))
-        },
-    }],
-};
-
-static AVG_POOL1D: Signature = Signature {
-    name: "avg_pool1d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 1),
-            ints("stride", 1).or_none().or("[]"),
-            ints("padding", 1).or("0"),
-            boolean("ceil_mode").or("False"),
-            boolean("count_include_pad").or("True"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, stride, padding, ceil_mode, count_include_pad) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints_or(2, &[])?,
-                a.ints_or(3, &[0])?,
-                a.boolean_or(4, false)?,
-                a.boolean_or(5, true)?,
-            );
-            if let Some(out) = a.optional_tensor(6)? {
-                return a.writes(6, || {
-                    ops::avg_pool1d_out(
-                        &self_,
-                        &kernel_size,
-                        &stride,
-                        &padding,
-                        ceil_mode,
-                        count_include_pad,
-                        &out,
-                    )
-                });
-            }
-            a.returns(|| {
-                ops::avg_pool1d(&self_, &kernel_size, &stride, &padding, ceil_mode, count_include_pad)
-            })
-        },
-    }],
-};
-
-static ADAPTIVE_AVG_POOL1D: Signature = Signature {
-    name: "adaptive_avg_pool1d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("output_size", 1),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::adaptive_avg_pool1d_out(&self_, &output_size, &out));
-            }
-            a.returns(|| ops::adaptive_avg_pool1d(&self_, &output_size))
-        },
-    }],
-};
-
-static ADAPTIVE_MAX_POOL1D: Signature = Signature {
-    name: "adaptive_max_pool1d",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("output_size", 1)],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
-            a.returns(|| ops::adaptive_max_pool1d(&self_, &output_size))
-        },
-    }],
-};
-
-static MAX_POOL2D: Signature = Signature {
-    name: "max_pool2d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 2),
-            ints("stride", 2).or_none().or("[]"),
-            ints("padding", 2).or("0"),
-            ints("dilation", 2).or("1"),
-            boolean("ceil_mode").or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints_or(2, &[])?,
-                a.ints_or(3, &[0, 0])?,
-                a.ints_or(4, &[1, 1])?,
-                a.boolean_or(5, false)?,
-            );
-            a.returns(|| ops::max_pool2d(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode))
-        },
-    }],
-};
-
-static MAX_POOL2D_WITH_INDICES: Signature = Signature {
-    name: "max_pool2d_with_indices",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 2),
-            ints("stride", 2).or_none().or("[]"),
-            ints("padding", 2).or("0"),
-            ints("dilation", 2).or("1"),
-            boolean("ceil_mode").or("False"),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints_or(2, &[])?,
-                a.ints_or(3, &[0, 0])?,
-                a.ints_or(4, &[1, 1])?,
-                a.boolean_or(5, false)?,
-            );
-            if let Some(out) = a.out_tensors(6, 2)? {
-                return a.writes(6, || {
-                    ops::max_pool2d_with_indices_out(
-                        &self_,
-                        &kernel_size,
-                        &stride,
-                        &padding,
-                        &dilation,
-                        ceil_mode,
-                        &out[0],
-                        &out[1],
-                    )
-                });
-            }
-            a.returns(|| {
-                ops::max_pool2d_with_indices(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode)
-            })
-        },
-    }],
-};
-
-static AVG_POOL2D: Signature = Signature {
-    name: "avg_pool2d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 2),
-            ints("stride", 2).or_none().or("[]"),
-            ints("padding", 2).or("0"),
-            boolean("ceil_mode").or("False"),
-            boolean("count_include_pad").or("True"),
-            int("divisor_override").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints_or(2, &[])?,
-                a.ints_or(3, &[0, 0])?,
-                a.boolean_or(4, false)?,
-                a.boolean_or(5, true)?,
-                a.optional_int(6)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                return a.writes(7, || {
-                    ops::avg_pool2d_out(
-                        &self_,
-                        &kernel_size,
-                        &stride,
-                        &padding,
-                        ceil_mode,
-                        count_include_pad,
-                        divisor_override,
-                        &out,
-                    )
-                });
-            }
-            a.returns(|| {
-                ops::avg_pool2d(
-                    &self_,
-                    &kernel_size,
-                    &stride,
-                    &padding,
-                    ceil_mode,
-                    count_include_pad,
-                    divisor_override,
-                )
-            })
-        },
-    }],
-};
-
-static ADAPTIVE_AVG_POOL2D: Signature = Signature {
-    name: "adaptive_avg_pool2d",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("output_size", 2)],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
-            a.returns(|| ops::adaptive_avg_pool2d(&self_, &output_size))
-        },
-    }],
-};
-
-static _ADAPTIVE_AVG_POOL2D: Signature = Signature {
-    name: "_adaptive_avg_pool2d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("output_size", 2),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::_adaptive_avg_pool2d_out(&self_, &output_size, &out));
-            }
-            a.returns(|| ops::_adaptive_avg_pool2d(&self_, &output_size))
-        },
-    }],
-};
-
-static MAX_POOL3D: Signature = Signature {
-    name: "max_pool3d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 3),
-            ints("stride", 3).or_none().or("[]"),
-            ints("padding", 3).or("0"),
-            ints("dilation", 3).or("1"),
-            boolean("ceil_mode").or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints_or(2, &[])?,
-                a.ints_or(3, &[0, 0, 0])?,
-                a.ints_or(4, &[1, 1, 1])?,
-                a.boolean_or(5, false)?,
-            );
-            a.returns(|| ops::max_pool3d(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode))
-        },
-    }],
-};
-
-static MAX_POOL3D_WITH_INDICES: Signature = Signature {
-    name: "max_pool3d_with_indices",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 3),
-            ints("stride", 3).or_none().or("[]"),
-            ints("padding", 3).or("0"),
-            ints("dilation", 3).or("1"),
-            boolean("ceil_mode").or("False"),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints_or(2, &[])?,
-                a.ints_or(3, &[0, 0, 0])?,
-                a.ints_or(4, &[1, 1, 1])?,
-                a.boolean_or(5, false)?,
-            );
-            if let Some(out) = a.out_tensors(6, 2)? {
-                return a.writes(6, || {
-                    ops::max_pool3d_with_indices_out(
-                        &self_,
-                        &kernel_size,
-                        &stride,
-                        &padding,
-                        &dilation,
-                        ceil_mode,
-                        &out[0],
-                        &out[1],
-                    )
-                });
-            }
-            a.returns(|| {
-                ops::max_pool3d_with_indices(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode)
-            })
-        },
-    }],
-};
-
-static AVG_POOL3D: Signature = Signature {
-    name: "avg_pool3d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("kernel_size", 3),
-            ints("stride", 3).or_none().or("[]"),
-            ints("padding", 3).or("0"),
-            boolean("ceil_mode").or("False"),
-            boolean("count_include_pad").or("True"),
-            int("divisor_override").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) = (
-                a.tensor(0)?,
-                a.ints(1)?,
-                a.ints_or(2, &[])?,
-                a.ints_or(3, &[0, 0, 0])?,
-                a.boolean_or(4, false)?,
-                a.boolean_or(5, true)?,
-                a.optional_int(6)?,
-            );
-            if let Some(out) = a.optional_tensor(7)? {
-                return a.writes(7, || {
-                    ops::avg_pool3d_out(
-                        &self_,
-                        &kernel_size,
-                        &stride,
-                        &padding,
-                        ceil_mode,
-                        count_include_pad,
-                        divisor_override,
-                        &out,
-                    )
-                });
-            }
-            a.returns(|| {
-                ops::avg_pool3d(
-                    &self_,
-                    &kernel_size,
-                    &stride,
-                    &padding,
-                    ceil_mode,
-                    count_include_pad,
-                    divisor_override,
-                )
-            })
-        },
-    }],
-};
-
-static ADAPTIVE_AVG_POOL3D: Signature = Signature {
-    name: "adaptive_avg_pool3d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("output_size", 3),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::adaptive_avg_pool3d_out(&self_, &output_size, &out));
-            }
-            a.returns(|| ops::adaptive_avg_pool3d(&self_, &output_size))
-        },
-    }],
-};
-
-static _ADAPTIVE_AVG_POOL3D: Signature = Signature {
-    name: "_adaptive_avg_pool3d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("output_size", 3),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::_adaptive_avg_pool3d_out(&self_, &output_size, &out));
-            }
-            a.returns(|| ops::_adaptive_avg_pool3d(&self_, &output_size))
-        },
-    }],
-};
-
-static ADAPTIVE_MAX_POOL2D: Signature = Signature {
-    name: "adaptive_max_pool2d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("output_size", 2),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.out_tensors(2, 2)? {
-                return a.writes(2, || ops::adaptive_max_pool2d_out(&self_, &output_size, &out[0], &out[1]));
-            }
-            a.returns(|| ops::adaptive_max_pool2d(&self_, &output_size))
-        },
-    }],
-};
-
-static ADAPTIVE_MAX_POOL3D: Signature = Signature {
-    name: "adaptive_max_pool3d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("output_size", 3),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.out_tensors(2, 2)? {
-                return a.writes(2, || ops::adaptive_max_pool3d_out(&self_, &output_size, &out[0], &out[1]));
-            }
-            a.returns(|| ops::adaptive_max_pool3d(&self_, &output_size))
-        },
-    }],
-};
-
-static MAX_UNPOOL2D: Signature = Signature {
-    name: "max_unpool2d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("indices"),
-            ints("output_size", 2),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, indices, output_size) = (a.tensor(0)?, a.tensor(1)?, a.ints(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::max_unpool2d_out(&self_, &indices, &output_size, &out));
-            }
-            a.returns(|| ops::max_unpool2d(&self_, &indices, &output_size))
-        },
-    }],
-};
-
-static MAX_UNPOOL3D: Signature = Signature {
-    name: "max_unpool3d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("indices"),
-            ints("output_size", 3),
-            ints("stride", 3),
-            ints("padding", 3),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, indices, output_size, stride, padding) =
-                (a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?, a.ints(4)?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || {
-                    ops::max_unpool3d_out(&self_, &indices, &output_size, &stride, &padding, &out)
-                });
-            }
-            a.returns(|| ops::max_unpool3d(&self_, &indices, &output_size, &stride, &padding))
-        },
-    }],
-};
+bindings! {
+    "max_pool1d_with_indices": "The maximum of each window of a sequence, and its index." {
+        function (input: tensor, kernel_size: ints(1), stride: ints(1) = "[]" DimVec::new(),
+            padding: ints(1) = "0" DimVec::from_slice(&[0]), dilation: ints(1) = "1" DimVec::from_slice(&[1]),
+            ceil_mode: boolean = "False" false) returns max_pool1d_with_indices;
+    }
+    "max_pool1d": "The maximum of each window of a sequence." {
+        function (input: tensor, kernel_size: ints(1), stride: ints(1) = "[]" DimVec::new(),
+            padding: ints(1) = "0" DimVec::from_slice(&[0]), dilation: ints(1) = "1" DimVec::from_slice(&[1]),
+            ceil_mode: boolean = "False" false) returns max_pool1d;
+    }
+    "avg_pool1d": "The mean of each window of a sequence." {
+        function (input: tensor, kernel_size: ints(1), stride: ints(1) = "[]" DimVec::new(),
+            padding: ints(1) = "0" DimVec::from_slice(&[0]), ceil_mode: boolean = "False" false,
+            count_include_pad: boolean = "True" true) returns avg_pool1d, out avg_pool1d_out;
+    }
+    "adaptive_avg_pool1d": "The means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`." {
+        function (input: tensor, output_size: ints(1)) returns adaptive_avg_pool1d, out adaptive_avg_pool1d_out;
+    }
+    "adaptive_max_pool1d": "The maxima of windows of a sequence, which are those of `adaptive_avg_pool1d`, and their indices." {
+        function (input: tensor, output_size: ints(1)) returns adaptive_max_pool1d;
+    }
+    "max_pool2d": "The maximum of each window of images, `n x c x h x w` or `c x h x w`; NaN counts as the maximum." {
+        function (input: tensor, kernel_size: ints(2), stride: ints(2) = "[]" DimVec::new(),
+            padding: ints(2) = "0" DimVec::from_slice(&[0, 0]), dilation: ints(2) = "1" DimVec::from_slice(&[1, 1]),
+            ceil_mode: boolean = "False" false) returns max_pool2d;
+    }
+    "max_pool2d_with_indices" in "_nn": "The maximum of each window, and its index in the plane as an int64, `y * w + x`." {
+        function (input: tensor, kernel_size: ints(2), stride: ints(2) = "[]" DimVec::new(),
+            padding: ints(2) = "0" DimVec::from_slice(&[0, 0]), dilation: ints(2) = "1" DimVec::from_slice(&[1, 1]),
+            ceil_mode: boolean = "False" false) returns max_pool2d_with_indices, outs [0,
+            1] max_pool2d_with_indices_out;
+    }
+    "avg_pool2d" in "_nn": "The mean of each window of images; padding counts as zeros unless `count_include_pad` is false." {
+        function (input: tensor, kernel_size: ints(2), stride: ints(2) = "[]" DimVec::new(),
+            padding: ints(2) = "0" DimVec::from_slice(&[0, 0]), ceil_mode: boolean = "False" false,
+            count_include_pad: boolean = "True" true,
+            divisor_override: optional int = "None" None) returns avg_pool2d, out avg_pool2d_out;
+    }
+    "adaptive_avg_pool2d" in "_nn": "The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`." {
+        function (input: tensor, output_size: ints(2)) returns adaptive_avg_pool2d;
+    }
+    "_adaptive_avg_pool2d": "The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`." {
+        function (input: tensor, output_size: ints(2)) returns _adaptive_avg_pool2d, out _adaptive_avg_pool2d_out;
+    }
+    "max_pool3d": "The maximum of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN counts as the maximum." {
+        function (input: tensor, kernel_size: ints(3), stride: ints(3) = "[]" DimVec::new(),
+            padding: ints(3) = "0" DimVec::from_slice(&[0, 0, 0]), dilation: ints(3) = "1" DimVec::from_slice(&[1, 1,
+            1]), ceil_mode: boolean = "False" false) returns max_pool3d;
+    }
+    "max_pool3d_with_indices" in "_nn": "The maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`." {
+        function (input: tensor, kernel_size: ints(3), stride: ints(3) = "[]" DimVec::new(),
+            padding: ints(3) = "0" DimVec::from_slice(&[0, 0, 0]), dilation: ints(3) = "1" DimVec::from_slice(&[1, 1,
+            1]), ceil_mode: boolean = "False" false) returns max_pool3d_with_indices, outs [0,
+            1] max_pool3d_with_indices_out;
+    }
+    "avg_pool3d" in "_nn": "The mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false." {
+        function (input: tensor, kernel_size: ints(3), stride: ints(3) = "[]" DimVec::new(),
+            padding: ints(3) = "0" DimVec::from_slice(&[0, 0, 0]), ceil_mode: boolean = "False" false,
+            count_include_pad: boolean = "True" true,
+            divisor_override: optional int = "None" None) returns avg_pool3d, out avg_pool3d_out;
+    }
+    "adaptive_avg_pool3d" in "_nn": "The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`." {
+        function (input: tensor, output_size: ints(3)) returns adaptive_avg_pool3d, out adaptive_avg_pool3d_out;
+    }
+    "_adaptive_avg_pool3d": "The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`." {
+        function (input: tensor, output_size: ints(3)) returns _adaptive_avg_pool3d, out _adaptive_avg_pool3d_out;
+    }
+    "adaptive_max_pool2d" in "_nn": "The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`." {
+        function (input: tensor, output_size: ints(2)) returns adaptive_max_pool2d, outs [0,
+            1] adaptive_max_pool2d_out;
+    }
+    "adaptive_max_pool3d" in "_nn": "The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`." {
+        function (input: tensor, output_size: ints(3)) returns adaptive_max_pool3d, outs [0,
+            1] adaptive_max_pool3d_out;
+    }
+    "max_unpool2d" in "_nn": "The inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere." {
+        function (input: tensor, indices: tensor, output_size: ints(2)) returns max_unpool2d, out max_unpool2d_out;
+    }
+    "max_unpool3d" in "_nn": "The inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere." {
+        function (input: tensor, indices: tensor, output_size: ints(3), stride: ints(3),
+            padding: ints(3)) returns max_unpool3d, out max_unpool3d_out;
+    }
+}

@@ -2,100 +2,16 @@
 
 //! The names in Python of the operators in `pow`.
 
-use crate::arguments::{Overload, Signature, scalar, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        POW,
-        "pow(Tensor input, Tensor exponent, *, Tensor out=None)\npow(Tensor input, Number exponent, *, Tensor out=None)\npow(Number self, Tensor exponent, *, Tensor out=None)\n\n`self^exponent`, element by element; integers wrap, and results for negative exponents are truncated."
-    ),
-    method!(
-        POW,
-        "pow(Tensor exponent, *, Tensor out=None)\npow(Number exponent, *, Tensor out=None)\n\n`self^exponent`, element by element; integers wrap, and results for negative exponents are truncated."
-    ),
-    method!(
-        POW_,
-        "pow_(Tensor exponent)\npow_(Number exponent)\n\n`self^exponent`, element by element; integers wrap, and results for negative exponents are truncated."
-    ),
-];
-
-static POW: Signature = Signature {
-    name: "pow",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("exponent"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, exponent) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::pow_tensor_tensor_out(&self_, &exponent, &out));
-                }
-                a.returns(|| ops::pow_tensor_tensor(&self_, &exponent))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("exponent"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, exponent) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::pow_tensor_scalar_out(&self_, exponent, &out));
-                }
-                a.returns(|| ops::pow_tensor_scalar(&self_, exponent))
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("self"),
-                tensor("exponent"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, exponent) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::pow_scalar_out(self_, &exponent, &out));
-                }
-                a.returns(|| ops::pow_scalar(self_, &exponent))
-            },
-        },
-    ],
-};
-
-static POW_: Signature = Signature {
-    name: "pow_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("exponent")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, exponent) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::pow__tensor(&self_, &exponent))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("exponent")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, exponent) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::pow__scalar(&self_, exponent))
-            },
-        },
-    ],
-};
+bindings! {
+    "pow": "`self^exponent`, element by element; integers wrap, and results for negative exponents are truncated." {
+        both 0 (input: tensor, exponent: tensor) returns pow_tensor_tensor, out pow_tensor_tensor_out;
+        both 0 (input: tensor, exponent: scalar) returns pow_tensor_scalar, out pow_tensor_scalar_out;
+        function (self_: scalar, exponent: tensor) returns pow_scalar, out pow_scalar_out;
+    }
+    "pow_": "`self^exponent`, element by element; integers wrap, and results for negative exponents are truncated." {
+        method 0 (input: tensor, exponent: tensor) writes(0) pow__tensor;
+        method 0 (input: tensor, exponent: scalar) writes(0) pow__scalar;
+    }
+}

@@ -2,144 +2,20 @@
 
 //! The names in Python of the operators in `quantile`.
 
-use crate::arguments::{Overload, Signature, boolean, float, int, string, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        QUANTILE,
-        "quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nOf the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one."
-    ),
-    method!(
-        QUANTILE,
-        "quantile(Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nOf the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one."
-    ),
-    function!(
-        "",
-        NANQUANTILE,
-        "nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nnanquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\n`quantile` of the elements that are not NaN."
-    ),
-    method!(
-        NANQUANTILE,
-        "nanquantile(Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nnanquantile(float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\n`quantile` of the elements that are not NaN."
-    ),
-];
-
-static QUANTILE: Signature = Signature {
-    name: "quantile",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("q"),
-                int("dim").or_none().or("None"),
-                boolean("keepdim").or("False"),
-                string("interpolation").by_keyword().or("'linear'"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, q, dim, keepdim, interpolation) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.optional_int(2)?,
-                    a.boolean_or(3, false)?,
-                    a.string_or(4, "linear")?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || ops::quantile_out(&self_, &q, dim, keepdim, interpolation, &out));
-                }
-                a.returns(|| ops::quantile(&self_, &q, dim, keepdim, interpolation))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                float("q"),
-                int("dim").or_none().or("None"),
-                boolean("keepdim").or("False"),
-                string("interpolation").by_keyword().or("'linear'"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, q, dim, keepdim, interpolation) = (
-                    a.tensor(0)?,
-                    a.float(1)?,
-                    a.optional_int(2)?,
-                    a.boolean_or(3, false)?,
-                    a.string_or(4, "linear")?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::quantile_scalar_out(&self_, q, dim, keepdim, interpolation, &out)
-                    });
-                }
-                a.returns(|| ops::quantile_scalar(&self_, q, dim, keepdim, interpolation))
-            },
-        },
-    ],
-};
-
-static NANQUANTILE: Signature = Signature {
-    name: "nanquantile",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("q"),
-                int("dim").or_none().or("None"),
-                boolean("keepdim").or("False"),
-                string("interpolation").by_keyword().or("'linear'"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, q, dim, keepdim, interpolation) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.optional_int(2)?,
-                    a.boolean_or(3, false)?,
-                    a.string_or(4, "linear")?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a
-                        .writes(5, || ops::nanquantile_out(&self_, &q, dim, keepdim, interpolation, &out));
-                }
-                a.returns(|| ops::nanquantile(&self_, &q, dim, keepdim, interpolation))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                float("q"),
-                int("dim").or_none().or("None"),
-                boolean("keepdim").or("False"),
-                string("interpolation").by_keyword().or("'linear'"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, q, dim, keepdim, interpolation) = (
-                    a.tensor(0)?,
-                    a.float(1)?,
-                    a.optional_int(2)?,
-                    a.boolean_or(3, false)?,
-                    a.string_or(4, "linear")?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::nanquantile_scalar_out(&self_, q, dim, keepdim, interpolation, &out)
-                    });
-                }
-                a.returns(|| ops::nanquantile_scalar(&self_, q, dim, keepdim, interpolation))
-            },
-        },
-    ],
-};
+bindings! {
+    "quantile": "Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one." {
+        both 0 (input: tensor, q: tensor, dim: optional int = "None" None, keepdim: boolean = "False" false,
+            interpolation: keyword string = "'linear'" "linear") returns quantile, out quantile_out;
+        both 0 (input: tensor, q: float, dim: optional int = "None" None, keepdim: boolean = "False" false,
+            interpolation: keyword string = "'linear'" "linear") returns quantile_scalar, out quantile_scalar_out;
+    }
+    "nanquantile": "`quantile` of the elements that are not NaN." {
+        both 0 (input: tensor, q: tensor, dim: optional int = "None" None, keepdim: boolean = "False" false,
+            interpolation: keyword string = "'linear'" "linear") returns nanquantile, out nanquantile_out;
+        both 0 (input: tensor, q: float, dim: optional int = "None" None, keepdim: boolean = "False" false,
+            interpolation: keyword string = "'linear'" "linear") returns nanquantile_scalar,
+            out nanquantile_scalar_out;
+    }
+}

@@ -2,607 +2,91 @@
 
 //! The names in Python of the operators in `rand_randn`.
 
-use crate::arguments::{
-    Overload, Signature, boolean, device, dtype, float, generator, int, ints, layout, memory_format, tensor,
-};
-use crate::call::{Binding, function};
+use crate::binding::bindings;
 use flambeau_core::ScalarType;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        RAND,
-        "rand(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrand(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nRandom numbers of the uniform distribution from 0 to below 1."
-    ),
-    function!(
-        "",
-        RAND_LIKE,
-        "rand_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nRandom numbers of the uniform distribution from 0 to below 1, in the sizes of another tensor."
-    ),
-    function!(
-        "",
-        RANDN,
-        "randn(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandn(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nRandom numbers of the standard normal distribution."
-    ),
-    function!(
-        "",
-        RANDN_LIKE,
-        "randn_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nRandom numbers of the standard normal distribution, in the sizes of another tensor."
-    ),
-    function!(
-        "",
-        RANDINT,
-        "randint(int low, int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int low, int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nRandom integers from `low` to below `high`."
-    ),
-    function!(
-        "",
-        NORMAL,
-        "normal(Tensor mean, Tensor std, *, Generator? generator=None, Tensor out=None)\nnormal(Tensor mean, float std=1, *, Generator? generator=None, Tensor out=None)\nnormal(float mean, Tensor std, *, Generator? generator=None, Tensor out=None)\nnormal(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nRandom numbers of the normal distribution with a mean and a standard deviation for each element."
-    ),
-    function!(
-        "",
-        RANDINT_LIKE,
-        "randint_like(Tensor input, int high, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int high, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int low, int high, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int low, int high, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nRandom integers from 0 to below `high`, in the sizes of another tensor."
-    ),
-];
-
-static RAND: Signature = Signature {
-    name: "rand",
-    overloads: &[
-        Overload {
-            parameters: &[
-                ints("size", 0),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (size, dtype, layout, device, pin_memory) = (
-                    a.ints(0)?,
-                    a.optional_dtype(1)?,
-                    a.optional_layout(2)?,
-                    a.optional_device(3)?,
-                    a.optional_boolean(4)?,
-                );
-                if let Some(out) = a.optional_tensor(6)? {
-                    a.agree(1, &out)?;
-                    return a.writes(6, || ops::rand_out(&size, &out));
-                }
-                a.makes(5, || ops::rand(&size, dtype, layout, device, pin_memory))
-            },
-        },
-        Overload {
-            parameters: &[
-                ints("size", 0),
-                generator("generator").by_keyword().or_none(),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (size, generator, dtype, layout, device, pin_memory) = (
-                    a.ints(0)?,
-                    a.optional_generator(1)?,
-                    a.optional_dtype(2)?,
-                    a.optional_layout(3)?,
-                    a.optional_device(4)?,
-                    a.optional_boolean(5)?,
-                );
-                if let Some(out) = a.optional_tensor(7)? {
-                    a.agree(2, &out)?;
-                    return a.writes(7, || ops::rand_generator_out(&size, generator, &out));
-                }
-                a.makes(6, || ops::rand_generator(&size, generator, dtype, layout, device, pin_memory))
-            },
-        },
-    ],
-};
-
-static RAND_LIKE: Signature = Signature {
-    name: "rand_like",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dtype, layout, device, pin_memory, memory_format) = (
-                a.tensor(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-                a.optional_memory_format(5)?,
-            );
-            a.makes(6, || ops::rand_like(&self_, dtype, layout, device, pin_memory, memory_format))
-        },
-    }],
-};
-
-static RANDN: Signature = Signature {
-    name: "randn",
-    overloads: &[
-        Overload {
-            parameters: &[
-                ints("size", 0),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (size, dtype, layout, device, pin_memory) = (
-                    a.ints(0)?,
-                    a.optional_dtype(1)?,
-                    a.optional_layout(2)?,
-                    a.optional_device(3)?,
-                    a.optional_boolean(4)?,
-                );
-                if let Some(out) = a.optional_tensor(6)? {
-                    a.agree(1, &out)?;
-                    return a.writes(6, || ops::randn_out(&size, &out));
-                }
-                a.makes(5, || ops::randn(&size, dtype, layout, device, pin_memory))
-            },
-        },
-        Overload {
-            parameters: &[
-                ints("size", 0),
-                generator("generator").by_keyword().or_none(),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (size, generator, dtype, layout, device, pin_memory) = (
-                    a.ints(0)?,
-                    a.optional_generator(1)?,
-                    a.optional_dtype(2)?,
-                    a.optional_layout(3)?,
-                    a.optional_device(4)?,
-                    a.optional_boolean(5)?,
-                );
-                if let Some(out) = a.optional_tensor(7)? {
-                    a.agree(2, &out)?;
-                    return a.writes(7, || ops::randn_generator_out(&size, generator, &out));
-                }
-                a.makes(6, || ops::randn_generator(&size, generator, dtype, layout, device, pin_memory))
-            },
-        },
-    ],
-};
-
-static RANDN_LIKE: Signature = Signature {
-    name: "randn_like",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dtype, layout, device, pin_memory, memory_format) = (
-                a.tensor(0)?,
-                a.optional_dtype(1)?,
-                a.optional_layout(2)?,
-                a.optional_device(3)?,
-                a.optional_boolean(4)?,
-                a.optional_memory_format(5)?,
-            );
-            a.makes(6, || ops::randn_like(&self_, dtype, layout, device, pin_memory, memory_format))
-        },
-    }],
-};
-
-static RANDINT: Signature = Signature {
-    name: "randint",
-    overloads: &[
-        Overload {
-            parameters: &[
-                int("low"),
-                int("high"),
-                ints("size", 0),
-                dtype("dtype").by_keyword().or_none().or("int64"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (low, high, size, dtype, layout, device, pin_memory) = (
-                    a.int(0)?,
-                    a.int(1)?,
-                    a.ints(2)?,
-                    a.optional_dtype(3)?.or(Some(ScalarType::I64)),
-                    a.optional_layout(4)?,
-                    a.optional_device(5)?,
-                    a.optional_boolean(6)?,
-                );
-                if let Some(out) = a.optional_tensor(8)? {
-                    a.agree(3, &out)?;
-                    return a.writes(8, || ops::randint_low_out(low, high, &size, &out));
-                }
-                a.makes(7, || ops::randint_low(low, high, &size, dtype, layout, device, pin_memory))
-            },
-        },
-        Overload {
-            parameters: &[
-                int("low"),
-                int("high"),
-                ints("size", 0),
-                generator("generator").by_keyword().or_none(),
-                dtype("dtype").by_keyword().or_none().or("int64"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (low, high, size, generator, dtype, layout, device, pin_memory) = (
-                    a.int(0)?,
-                    a.int(1)?,
-                    a.ints(2)?,
-                    a.optional_generator(3)?,
-                    a.optional_dtype(4)?.or(Some(ScalarType::I64)),
-                    a.optional_layout(5)?,
-                    a.optional_device(6)?,
-                    a.optional_boolean(7)?,
-                );
-                if let Some(out) = a.optional_tensor(9)? {
-                    a.agree(4, &out)?;
-                    return a.writes(9, || ops::randint_low_generator_out(low, high, &size, generator, &out));
-                }
-                a.makes(8, || {
-                    ops::randint_low_generator(low, high, &size, generator, dtype, layout, device, pin_memory)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                int("high"),
-                ints("size", 0),
-                dtype("dtype").by_keyword().or_none().or("int64"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (high, size, dtype, layout, device, pin_memory) = (
-                    a.int(0)?,
-                    a.ints(1)?,
-                    a.optional_dtype(2)?.or(Some(ScalarType::I64)),
-                    a.optional_layout(3)?,
-                    a.optional_device(4)?,
-                    a.optional_boolean(5)?,
-                );
-                if let Some(out) = a.optional_tensor(7)? {
-                    a.agree(2, &out)?;
-                    return a.writes(7, || ops::randint_out(high, &size, &out));
-                }
-                a.makes(6, || ops::randint(high, &size, dtype, layout, device, pin_memory))
-            },
-        },
-        Overload {
-            parameters: &[
-                int("high"),
-                ints("size", 0),
-                generator("generator").by_keyword().or_none(),
-                dtype("dtype").by_keyword().or_none().or("int64"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (high, size, generator, dtype, layout, device, pin_memory) = (
-                    a.int(0)?,
-                    a.ints(1)?,
-                    a.optional_generator(2)?,
-                    a.optional_dtype(3)?.or(Some(ScalarType::I64)),
-                    a.optional_layout(4)?,
-                    a.optional_device(5)?,
-                    a.optional_boolean(6)?,
-                );
-                if let Some(out) = a.optional_tensor(8)? {
-                    a.agree(3, &out)?;
-                    return a.writes(8, || ops::randint_generator_out(high, &size, generator, &out));
-                }
-                a.makes(7, || {
-                    ops::randint_generator(high, &size, generator, dtype, layout, device, pin_memory)
-                })
-            },
-        },
-    ],
-};
-
-static NORMAL: Signature = Signature {
-    name: "normal",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("mean"),
-                tensor("std"),
-                generator("generator").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (mean, std, generator) = (a.tensor(0)?, a.tensor(1)?, a.optional_generator(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::normal_tensor_tensor_out(&mean, &std, generator, &out));
-                }
-                a.returns(|| ops::normal_tensor_tensor(&mean, &std, generator))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("mean"),
-                float("std").or("1"),
-                generator("generator").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (mean, std, generator) = (a.tensor(0)?, a.float_or(1, 1.0)?, a.optional_generator(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::normal_tensor_float_out(&mean, std, generator, &out));
-                }
-                a.returns(|| ops::normal_tensor_float(&mean, std, generator))
-            },
-        },
-        Overload {
-            parameters: &[
-                float("mean"),
-                tensor("std"),
-                generator("generator").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (mean, std, generator) = (a.float(0)?, a.tensor(1)?, a.optional_generator(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::normal_float_tensor_out(mean, &std, generator, &out));
-                }
-                a.returns(|| ops::normal_float_tensor(mean, &std, generator))
-            },
-        },
-        Overload {
-            parameters: &[
-                float("mean"),
-                float("std"),
-                ints("size", 0),
-                generator("generator").by_keyword().or_none().or("None"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (mean, std, size, generator, dtype, layout, device, pin_memory) = (
-                    a.float(0)?,
-                    a.float(1)?,
-                    a.ints(2)?,
-                    a.optional_generator(3)?,
-                    a.optional_dtype(4)?,
-                    a.optional_layout(5)?,
-                    a.optional_device(6)?,
-                    a.optional_boolean(7)?,
-                );
-                if let Some(out) = a.optional_tensor(9)? {
-                    a.agree(4, &out)?;
-                    return a.writes(9, || ops::normal_float_float_out(mean, std, &size, generator, &out));
-                }
-                a.makes(8, || {
-                    ops::normal_float_float(mean, std, &size, generator, dtype, layout, device, pin_memory)
-                })
-            },
-        },
-    ],
-};
-
-static RANDINT_LIKE: Signature = Signature {
-    name: "randint_like",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("high"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                memory_format("memory_format").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, high, dtype, layout, device, pin_memory, memory_format) = (
-                    a.tensor(0)?,
-                    a.int(1)?,
-                    a.optional_dtype(2)?,
-                    a.optional_layout(3)?,
-                    a.optional_device(4)?,
-                    a.optional_boolean(5)?,
-                    a.optional_memory_format(6)?,
-                );
-                a.makes(7, || {
-                    ops::randint_like(&self_, high, dtype, layout, device, pin_memory, memory_format)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("high"),
-                generator("generator").by_keyword().or_none(),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                memory_format("memory_format").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, high, generator, dtype, layout, device, pin_memory, memory_format) = (
-                    a.tensor(0)?,
-                    a.int(1)?,
-                    a.optional_generator(2)?,
-                    a.optional_dtype(3)?,
-                    a.optional_layout(4)?,
-                    a.optional_device(5)?,
-                    a.optional_boolean(6)?,
-                    a.optional_memory_format(7)?,
-                );
-                a.makes(8, || {
-                    ops::randint_like_generator(
-                        &self_,
-                        high,
-                        generator,
-                        dtype,
-                        layout,
-                        device,
-                        pin_memory,
-                        memory_format,
-                    )
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("low"),
-                int("high"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                memory_format("memory_format").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, low, high, dtype, layout, device, pin_memory, memory_format) = (
-                    a.tensor(0)?,
-                    a.int(1)?,
-                    a.int(2)?,
-                    a.optional_dtype(3)?,
-                    a.optional_layout(4)?,
-                    a.optional_device(5)?,
-                    a.optional_boolean(6)?,
-                    a.optional_memory_format(7)?,
-                );
-                a.makes(8, || {
-                    ops::randint_like_low_dtype(
-                        &self_,
-                        low,
-                        high,
-                        dtype,
-                        layout,
-                        device,
-                        pin_memory,
-                        memory_format,
-                    )
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("low"),
-                int("high"),
-                generator("generator").by_keyword().or_none(),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                memory_format("memory_format").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, low, high, generator, dtype, layout, device, pin_memory, memory_format) = (
-                    a.tensor(0)?,
-                    a.int(1)?,
-                    a.int(2)?,
-                    a.optional_generator(3)?,
-                    a.optional_dtype(4)?,
-                    a.optional_layout(5)?,
-                    a.optional_device(6)?,
-                    a.optional_boolean(7)?,
-                    a.optional_memory_format(8)?,
-                );
-                a.makes(9, || {
-                    ops::randint_like_low_generator_dtype(
-                        &self_,
-                        low,
-                        high,
-                        generator,
-                        dtype,
-                        layout,
-                        device,
-                        pin_memory,
-                        memory_format,
-                    )
-                })
-            },
-        },
-    ],
-};
+bindings! {
+    "rand": "Random numbers of the uniform distribution from 0 to below 1." {
+        function (size: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes rand, out rand_out(size);
+        function (size: ints(0), generator: keyword optional generator, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes rand_generator, out rand_generator_out(size,
+            generator);
+    }
+    "rand_like": "Random numbers of the uniform distribution from 0 to below 1, in the sizes of another tensor." {
+        function (input: tensor, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes rand_like;
+    }
+    "randn": "Random numbers of the standard normal distribution." {
+        function (size: ints(0), dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes randn, out randn_out(size);
+        function (size: ints(0), generator: keyword optional generator, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes randn_generator, out randn_generator_out(size,
+            generator);
+    }
+    "randn_like": "Random numbers of the standard normal distribution, in the sizes of another tensor." {
+        function (input: tensor, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes randn_like;
+    }
+    "randint": "Random integers from `low` to below `high`." {
+        function (low: int, high: int, size: ints(0), dtype: keyword optional dtype = "int64" Some(ScalarType::I64),
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes randint_low, out randint_low_out(low, high,
+            size);
+        function (low: int, high: int, size: ints(0), generator: keyword optional generator,
+            dtype: keyword optional dtype = "int64" Some(ScalarType::I64),
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes randint_low_generator,
+            out randint_low_generator_out(low, high, size, generator);
+        function (high: int, size: ints(0), dtype: keyword optional dtype = "int64" Some(ScalarType::I64),
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes randint, out randint_out(high, size);
+        function (high: int, size: ints(0), generator: keyword optional generator,
+            dtype: keyword optional dtype = "int64" Some(ScalarType::I64),
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes randint_generator,
+            out randint_generator_out(high, size, generator);
+    }
+    "normal": "Random numbers of the normal distribution with a mean and a standard deviation for each element." {
+        function (mean: tensor, std: tensor,
+            generator: keyword optional generator = "None" None) returns normal_tensor_tensor,
+            out normal_tensor_tensor_out;
+        function (mean: tensor, std: float = "1" 1.0,
+            generator: keyword optional generator = "None" None) returns normal_tensor_float,
+            out normal_tensor_float_out;
+        function (mean: float, std: tensor,
+            generator: keyword optional generator = "None" None) returns normal_float_tensor,
+            out normal_float_tensor_out;
+        function (mean: float, std: float, size: ints(0), generator: keyword optional generator = "None" None,
+            dtype: keyword optional dtype = "None" None, layout: keyword optional layout = "None" None,
+            device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes normal_float_float,
+            out normal_float_float_out(mean, std, size, generator);
+    }
+    "randint_like": "Random integers from 0 to below `high`, in the sizes of another tensor." {
+        function (input: tensor, high: int, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes randint_like;
+        function (input: tensor, high: int, generator: keyword optional generator,
+            dtype: keyword optional dtype = "None" None, layout: keyword optional layout = "None" None,
+            device: keyword optional device = "None" None, pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes randint_like_generator;
+        function (input: tensor, low: int, high: int, dtype: keyword optional dtype = "None" None,
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes randint_like_low_dtype;
+        function (input: tensor, low: int, high: int, generator: keyword optional generator,
+            dtype: keyword optional dtype = "None" None, layout: keyword optional layout = "None" None,
+            device: keyword optional device = "None" None, pin_memory: keyword optional boolean = "None" None,
+            memory_format: keyword optional memory_format = "None" None) makes randint_like_low_generator_dtype;
+    }
+}

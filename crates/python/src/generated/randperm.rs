@@ -2,75 +2,18 @@
 
 //! The names in Python of the operators in `randperm`.
 
-use crate::arguments::{Overload, Signature, boolean, device, dtype, generator, int, layout, tensor};
-use crate::call::{Binding, function};
+use crate::binding::bindings;
 use flambeau_core::ScalarType;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[function!(
-    "",
-    RANDPERM,
-    "randperm(int n, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandperm(int n, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA random permutation of the integers from 0 to below `n`."
-)];
-
-static RANDPERM: Signature = Signature {
-    name: "randperm",
-    overloads: &[
-        Overload {
-            parameters: &[
-                int("n"),
-                dtype("dtype").by_keyword().or_none().or("int64"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (n, dtype, layout, device, pin_memory) = (
-                    a.int(0)?,
-                    a.optional_dtype(1)?.or(Some(ScalarType::I64)),
-                    a.optional_layout(2)?,
-                    a.optional_device(3)?,
-                    a.optional_boolean(4)?,
-                );
-                if let Some(out) = a.optional_tensor(6)? {
-                    a.agree(1, &out)?;
-                    return a.writes(6, || ops::randperm_out(n, &out));
-                }
-                a.makes(5, || ops::randperm(n, dtype, layout, device, pin_memory))
-            },
-        },
-        Overload {
-            parameters: &[
-                int("n"),
-                generator("generator").by_keyword().or_none(),
-                dtype("dtype").by_keyword().or_none().or("int64"),
-                layout("layout").by_keyword().or_none().or("None"),
-                device("device").by_keyword().or_none().or("None"),
-                boolean("pin_memory").by_keyword().or_none().or("None"),
-                boolean("requires_grad").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (n, generator, dtype, layout, device, pin_memory) = (
-                    a.int(0)?,
-                    a.optional_generator(1)?,
-                    a.optional_dtype(2)?.or(Some(ScalarType::I64)),
-                    a.optional_layout(3)?,
-                    a.optional_device(4)?,
-                    a.optional_boolean(5)?,
-                );
-                if let Some(out) = a.optional_tensor(7)? {
-                    a.agree(2, &out)?;
-                    return a.writes(7, || ops::randperm_generator_out(n, generator, &out));
-                }
-                a.makes(6, || ops::randperm_generator(n, generator, dtype, layout, device, pin_memory))
-            },
-        },
-    ],
-};
+bindings! {
+    "randperm": "A random permutation of the integers from 0 to below `n`." {
+        function (n: int, dtype: keyword optional dtype = "int64" Some(ScalarType::I64),
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes randperm, out randperm_out(n);
+        function (n: int, generator: keyword optional generator,
+            dtype: keyword optional dtype = "int64" Some(ScalarType::I64),
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes randperm_generator,
+            out randperm_generator_out(n, generator);
+    }
+}

@@ -2,105 +2,20 @@
 
 //! The names in Python of the operators in `repeat`.
 
-use crate::arguments::{Overload, Signature, int, ints, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    method!(
-        REPEAT,
-        "repeat(int[] repeats, *, Tensor out=None)\n\n`self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front."
-    ),
-    function!(
-        "",
-        TILE,
-        "tile(Tensor input, int[] dims)\n\n`repeat`, with `dims` extended by leading ones to the number of dimensions."
-    ),
-    method!(
-        TILE,
-        "tile(int[] dims)\n\n`repeat`, with `dims` extended by leading ones to the number of dimensions."
-    ),
-    function!(
-        "",
-        REPEAT_INTERLEAVE,
-        "repeat_interleave(Tensor repeats, *, int? output_size=None)\nrepeat_interleave(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None)\nrepeat_interleave(Tensor input, int repeats, int? dim=None, *, int? output_size=None)\n\nEach index of the vector `repeats`, repeated as many times as the element there says."
-    ),
-    method!(
-        REPEAT_INTERLEAVE,
-        "repeat_interleave(Tensor repeats, int? dim=None, *, int? output_size=None)\nrepeat_interleave(int repeats, int? dim=None, *, int? output_size=None)\n\nEach slice of a dimension, or of the flattened tensor if none is given, repeated as many times as `repeats` says for it."
-    ),
-];
-
-static REPEAT: Signature = Signature {
-    name: "repeat",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("repeats", 0), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, repeats) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::repeat_out(&self_, &repeats, &out));
-            }
-            a.returns(|| ops::repeat(&self_, &repeats))
-        },
-    }],
-};
-
-static TILE: Signature = Signature {
-    name: "tile",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("dims", 0)],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dims) = (a.tensor(0)?, a.ints(1)?);
-            a.returns(|| ops::tile(&self_, &dims))
-        },
-    }],
-};
-
-static REPEAT_INTERLEAVE: Signature = Signature {
-    name: "repeat_interleave",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("repeats"), int("output_size").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (repeats, output_size) = (a.tensor(0)?, a.optional_int(1)?);
-                a.returns(|| ops::repeat_interleave_tensor(&repeats, output_size))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("repeats"),
-                int("dim").or_none().or("None"),
-                int("output_size").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, repeats, dim, output_size) =
-                    (a.tensor(0)?, a.tensor(1)?, a.optional_int(2)?, a.optional_int(3)?);
-                a.returns(|| ops::repeat_interleave_self_tensor(&self_, &repeats, dim, output_size))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("repeats"),
-                int("dim").or_none().or("None"),
-                int("output_size").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, repeats, dim, output_size) =
-                    (a.tensor(0)?, a.int(1)?, a.optional_int(2)?, a.optional_int(3)?);
-                a.returns(|| ops::repeat_interleave_self_int(&self_, repeats, dim, output_size))
-            },
-        },
-    ],
-};
+bindings! {
+    "repeat": "`self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front." {
+        method 0 (input: tensor, repeats: ints(0)) returns repeat, out repeat_out;
+    }
+    "tile": "`repeat`, with `dims` extended by leading ones to the number of dimensions." {
+        both 0 (input: tensor, dims: ints(0)) returns tile;
+    }
+    "repeat_interleave": "Each index of the vector `repeats`, repeated as many times as the element there says." {
+        function (repeats: tensor, output_size: keyword optional int = "None" None) returns repeat_interleave_tensor;
+        both 0 (input: tensor, repeats: tensor, dim: optional int = "None" None,
+            output_size: keyword optional int = "None" None) returns repeat_interleave_self_tensor;
+        both 0 (input: tensor, repeats: int, dim: optional int = "None" None,
+            output_size: keyword optional int = "None" None) returns repeat_interleave_self_int;
+    }
+}

@@ -2,159 +2,21 @@
 
 //! The names in Python of the operators in `searchsorted`.
 
-use crate::arguments::{Overload, Signature, boolean, scalar, string, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        SEARCHSORTED,
-        "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor out=None)\nsearchsorted(Tensor sorted_sequence, Number self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor out=None)\n\nFor each value the index in its row of `sorted_sequence` at which it would be inserted, before or after equal elements."
-    ),
-    function!(
-        "",
-        BUCKETIZE,
-        "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor out=None)\nbucketize(Number self, Tensor boundaries, *, bool out_int32=False, bool right=False)\n\nFor each value the index of the interval between `boundaries` that contains it."
-    ),
-];
-
-static SEARCHSORTED: Signature = Signature {
-    name: "searchsorted",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("sorted_sequence"),
-                tensor("input"),
-                boolean("out_int32").by_keyword().or("False"),
-                boolean("right").by_keyword().or("False"),
-                string("side").by_keyword().or_none().or("None"),
-                tensor("sorter").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (sorted_sequence, self_, out_int32, right, side, sorter) = (
-                    a.tensor(0)?,
-                    a.tensor(1)?,
-                    a.boolean_or(2, false)?,
-                    a.boolean_or(3, false)?,
-                    a.optional_string(4)?,
-                    a.optional_tensor(5)?,
-                );
-                if let Some(out) = a.optional_tensor(6)? {
-                    return a.writes(6, || {
-                        ops::searchsorted_tensor_out(
-                            &sorted_sequence,
-                            &self_,
-                            out_int32,
-                            right,
-                            side,
-                            sorter.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::searchsorted_tensor(
-                        &sorted_sequence,
-                        &self_,
-                        out_int32,
-                        right,
-                        side,
-                        sorter.as_deref(),
-                    )
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("sorted_sequence"),
-                scalar("self"),
-                boolean("out_int32").by_keyword().or("False"),
-                boolean("right").by_keyword().or("False"),
-                string("side").by_keyword().or_none().or("None"),
-                tensor("sorter").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (sorted_sequence, self_, out_int32, right, side, sorter) = (
-                    a.tensor(0)?,
-                    a.scalar(1)?,
-                    a.boolean_or(2, false)?,
-                    a.boolean_or(3, false)?,
-                    a.optional_string(4)?,
-                    a.optional_tensor(5)?,
-                );
-                if let Some(out) = a.optional_tensor(6)? {
-                    return a.writes(6, || {
-                        ops::searchsorted_scalar_out(
-                            &sorted_sequence,
-                            self_,
-                            out_int32,
-                            right,
-                            side,
-                            sorter.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::searchsorted_scalar(
-                        &sorted_sequence,
-                        self_,
-                        out_int32,
-                        right,
-                        side,
-                        sorter.as_deref(),
-                    )
-                })
-            },
-        },
-    ],
-};
-
-static BUCKETIZE: Signature = Signature {
-    name: "bucketize",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("boundaries"),
-                boolean("out_int32").by_keyword().or("False"),
-                boolean("right").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, boundaries, out_int32, right) =
-                    (a.tensor(0)?, a.tensor(1)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::bucketize_tensor_out(&self_, &boundaries, out_int32, right, &out)
-                    });
-                }
-                a.returns(|| ops::bucketize_tensor(&self_, &boundaries, out_int32, right))
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("self"),
-                tensor("boundaries"),
-                boolean("out_int32").by_keyword().or("False"),
-                boolean("right").by_keyword().or("False"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, boundaries, out_int32, right) =
-                    (a.scalar(0)?, a.tensor(1)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
-                a.returns(|| ops::bucketize_scalar(self_, &boundaries, out_int32, right))
-            },
-        },
-    ],
-};
+bindings! {
+    "searchsorted": "For each value the index in its row of `sorted_sequence` at which it would be inserted, before or after equal elements." {
+        function (sorted_sequence: tensor, input: tensor, out_int32: keyword boolean = "False" false,
+            right: keyword boolean = "False" false, side: keyword optional string = "None" None,
+            sorter: keyword optional tensor = "None" None) returns searchsorted_tensor, out searchsorted_tensor_out;
+        function (sorted_sequence: tensor, self_: scalar, out_int32: keyword boolean = "False" false,
+            right: keyword boolean = "False" false, side: keyword optional string = "None" None,
+            sorter: keyword optional tensor = "None" None) returns searchsorted_scalar, out searchsorted_scalar_out;
+    }
+    "bucketize": "For each value the index of the interval between `boundaries` that contains it." {
+        function (input: tensor, boundaries: tensor, out_int32: keyword boolean = "False" false,
+            right: keyword boolean = "False" false) returns bucketize_tensor, out bucketize_tensor_out;
+        function (self_: scalar, boundaries: tensor, out_int32: keyword boolean = "False" false,
+            right: keyword boolean = "False" false) returns bucketize_scalar;
+    }
+}

@@ -2,121 +2,21 @@
 
 //! The names in Python of the operators in `softmax`.
 
-use crate::arguments::{Overload, Signature, boolean, dtype, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        SOFTMAX,
-        "softmax(Tensor input, int dim, dtype? dtype=None, *, Tensor out=None)\n\n`exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`."
-    ),
-    method!(
-        SOFTMAX,
-        "softmax(int dim, dtype? dtype=None, *, Tensor out=None)\n\n`exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`."
-    ),
-    function!(
-        "",
-        _SOFTMAX,
-        "_softmax(Tensor input, int dim, bool half_to_float, *, Tensor out=None)\n\n`exp(self) / sum(exp(self))` along a dimension, without overflow, of a floating point tensor."
-    ),
-    function!(
-        "",
-        LOG_SOFTMAX,
-        "log_softmax(Tensor input, int dim, dtype? dtype=None, *, Tensor out=None)\n\n`log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`."
-    ),
-    method!(
-        LOG_SOFTMAX,
-        "log_softmax(int dim, dtype? dtype=None, *, Tensor out=None)\n\n`log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`."
-    ),
-    function!(
-        "",
-        _LOG_SOFTMAX,
-        "_log_softmax(Tensor input, int dim, bool half_to_float, *, Tensor out=None)\n\n`log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of a floating point tensor."
-    ),
-];
-
-static SOFTMAX: Signature = Signature {
-    name: "softmax",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            dtype("dtype").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, dtype) = (a.tensor(0)?, a.int(1)?, a.optional_dtype(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::softmax_int_out(&self_, dim, dtype, &out));
-            }
-            a.returns(|| ops::softmax_int(&self_, dim, dtype))
-        },
-    }],
-};
-
-static _SOFTMAX: Signature = Signature {
-    name: "_softmax",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            boolean("half_to_float"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim, half_to_float) = (a.tensor(0)?, a.int(1)?, a.boolean(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::_softmax_out(&self_, dim, half_to_float, &out));
-            }
-            a.returns(|| ops::_softmax(&self_, dim, half_to_float))
-        },
-    }],
-};
-
-static LOG_SOFTMAX: Signature = Signature {
-    name: "log_softmax",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            dtype("dtype").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, dtype) = (a.tensor(0)?, a.int(1)?, a.optional_dtype(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::log_softmax_int_out(&self_, dim, dtype, &out));
-            }
-            a.returns(|| ops::log_softmax_int(&self_, dim, dtype))
-        },
-    }],
-};
-
-static _LOG_SOFTMAX: Signature = Signature {
-    name: "_log_softmax",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            boolean("half_to_float"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim, half_to_float) = (a.tensor(0)?, a.int(1)?, a.boolean(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::_log_softmax_out(&self_, dim, half_to_float, &out));
-            }
-            a.returns(|| ops::_log_softmax(&self_, dim, half_to_float))
-        },
-    }],
-};
+bindings! {
+    "softmax": "`exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`." {
+        both 0 (input: tensor, dim: int, dtype: optional dtype = "None" None) returns softmax_int,
+            out softmax_int_out;
+    }
+    "_softmax": "`exp(self) / sum(exp(self))` along a dimension, without overflow, of a floating point tensor." {
+        function (input: tensor, dim: int, half_to_float: boolean) returns _softmax, out _softmax_out;
+    }
+    "log_softmax": "`log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`." {
+        both 0 (input: tensor, dim: int, dtype: optional dtype = "None" None) returns log_softmax_int,
+            out log_softmax_int_out;
+    }
+    "_log_softmax": "`log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of a floating point tensor." {
+        function (input: tensor, dim: int, half_to_float: boolean) returns _log_softmax, out _log_softmax_out;
+    }
+}

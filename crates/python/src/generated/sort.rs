@@ -2,164 +2,26 @@
 
 //! The names in Python of the operators in `sort`.
 
-use crate::arguments::{Overload, Signature, boolean, int, tensor, tensors};
-use crate::call::{Binding, function, method};
-use crate::return_types::Names;
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        SORT,
-        "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False, Tensor out=None)\nsort(Tensor input, int dim=-1, bool descending=False, *, Tensor out=None)\n\nThe elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum."
-    ),
-    method!(
-        SORT,
-        "sort(*, bool? stable, int dim=-1, bool descending=False, Tensor out=None)\nsort(int dim=-1, bool descending=False, *, Tensor out=None)\n\nThe elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum."
-    ),
-    function!(
-        "",
-        ARGSORT,
-        "argsort(Tensor input, *, bool stable, int dim=-1, bool descending=False, Tensor out=None)\nargsort(Tensor input, int dim=-1, bool descending=False)\n\nThe indices that sort the elements along `dim`; equal elements keep their order."
-    ),
-    method!(
-        ARGSORT,
-        "argsort(*, bool stable, int dim=-1, bool descending=False, Tensor out=None)\nargsort(int dim=-1, bool descending=False)\n\nThe indices that sort the elements along `dim`; equal elements keep their order."
-    ),
-    function!(
-        "",
-        MSORT,
-        "msort(Tensor input, *, Tensor out=None)\n\nThe elements sorted along the first dimension."
-    ),
-    method!(MSORT, "msort(*, Tensor out=None)\n\nThe elements sorted along the first dimension."),
-    function!(
-        "",
-        TOPK,
-        "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor out=None)\n\nThe `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first."
-    ),
-    method!(
-        TOPK,
-        "topk(int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor out=None)\n\nThe `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first."
-    ),
-];
-
-static SORT: Signature = Signature {
-    name: "sort",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                boolean("stable").by_keyword().or_none(),
-                int("dim").by_keyword().or("-1"),
-                boolean("descending").by_keyword().or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, stable, dim, descending) =
-                    (a.tensor(0)?, a.optional_boolean(1)?, a.int_or(2, -1)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.out_tensors(4, 2)? {
-                    return a.writes(4, || {
-                        ops::sort_values_stable(&self_, stable, dim, descending, &out[0], &out[1])
-                    });
-                }
-                static NAMES: Names = Names::new("sort", &["values", "indices"]);
-                a.returns_named(&NAMES, || ops::sort_stable(&self_, stable, dim, descending))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim").or("-1"),
-                boolean("descending").or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, descending) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
-                if let Some(out) = a.out_tensors(3, 2)? {
-                    return a.writes(3, || ops::sort_values(&self_, dim, descending, &out[0], &out[1]));
-                }
-                static NAMES: Names = Names::new("sort", &["values", "indices"]);
-                a.returns_named(&NAMES, || ops::sort(&self_, dim, descending))
-            },
-        },
-    ],
-};
-
-static ARGSORT: Signature = Signature {
-    name: "argsort",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                boolean("stable").by_keyword(),
-                int("dim").by_keyword().or("-1"),
-                boolean("descending").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, stable, dim, descending) =
-                    (a.tensor(0)?, a.boolean(1)?, a.int_or(2, -1)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::argsort_stable_out(&self_, stable, dim, descending, &out));
-                }
-                a.returns(|| ops::argsort_stable(&self_, stable, dim, descending))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), int("dim").or("-1"), boolean("descending").or("False")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, descending) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
-                a.returns(|| ops::argsort(&self_, dim, descending))
-            },
-        },
-    ],
-};
-
-static MSORT: Signature = Signature {
-    name: "msort",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::msort_out(&self_, &out));
-            }
-            a.returns(|| ops::msort(&self_))
-        },
-    }],
-};
-
-static TOPK: Signature = Signature {
-    name: "topk",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("k"),
-            int("dim").or("-1"),
-            boolean("largest").or("True"),
-            boolean("sorted").or("True"),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, k, dim, largest, sorted) =
-                (a.tensor(0)?, a.int(1)?, a.int_or(2, -1)?, a.boolean_or(3, true)?, a.boolean_or(4, true)?);
-            if let Some(out) = a.out_tensors(5, 2)? {
-                return a.writes(5, || ops::topk_values(&self_, k, dim, largest, sorted, &out[0], &out[1]));
-            }
-            static NAMES: Names = Names::new("topk", &["values", "indices"]);
-            a.returns_named(&NAMES, || ops::topk(&self_, k, dim, largest, sorted))
-        },
-    }],
-};
+bindings! {
+    "sort": "The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum." {
+        both 0 (input: tensor, stable: keyword optional boolean, dim: keyword int = "-1" -1,
+            descending: keyword boolean = "False" false) named("values", "indices") sort_stable, outs [0,
+            1] sort_values_stable;
+        both 0 (input: tensor, dim: int = "-1" -1, descending: boolean = "False" false) named("values",
+            "indices") sort, outs [0, 1] sort_values;
+    }
+    "argsort": "The indices that sort the elements along `dim`; equal elements keep their order." {
+        both 0 (input: tensor, stable: keyword boolean, dim: keyword int = "-1" -1,
+            descending: keyword boolean = "False" false) returns argsort_stable, out argsort_stable_out;
+        both 0 (input: tensor, dim: int = "-1" -1, descending: boolean = "False" false) returns argsort;
+    }
+    "msort": "The elements sorted along the first dimension." {
+        both 0 (input: tensor) returns msort, out msort_out;
+    }
+    "topk": "The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first." {
+        both 0 (input: tensor, k: int, dim: int = "-1" -1, largest: boolean = "True" true,
+            sorted: boolean = "True" true) named("values", "indices") topk, outs [0, 1] topk_values;
+    }
+}

@@ -2,687 +2,97 @@
 
 //! The names in Python of the operators in `special`.
 
-use crate::arguments::{Overload, Signature, float, scalar, tensor, tensors};
-use crate::call::{Binding, function, method};
-use crate::return_types::Names;
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!("", POSITIVE, "positive(Tensor input)\n\n`self` itself; not defined for bool."),
-    method!(POSITIVE, "positive()\n\n`self` itself; not defined for bool."),
-    function!(
-        "",
-        SINC,
-        "sinc(Tensor input, *, Tensor out=None)\n\n`sin(pi * self) / (pi * self)`, but 1 at 0."
-    ),
-    method!(SINC, "sinc(*, Tensor out=None)\n\n`sin(pi * self) / (pi * self)`, but 1 at 0."),
-    function!("", SINC_, "sinc_(Tensor input)\n\n`sin(pi * self) / (pi * self)`, but 1 at 0."),
-    method!(SINC_, "sinc_()\n\n`sin(pi * self) / (pi * self)`, but 1 at 0."),
-    function!(
-        "",
-        LOGIT,
-        "logit(Tensor input, float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given."
-    ),
-    method!(
-        LOGIT,
-        "logit(float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given."
-    ),
-    method!(
-        LOGIT_,
-        "logit_(float? eps=None)\n\n`log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given."
-    ),
-    function!(
-        "",
-        XLOGY,
-        "xlogy(Tensor input, Tensor other, *, Tensor out=None)\nxlogy(Tensor input, Number other, *, Tensor out=None)\nxlogy(Number self, Tensor other, *, Tensor out=None)\n\n`self * log(other)`, but 0 where `self` is 0."
-    ),
-    method!(
-        XLOGY,
-        "xlogy(Tensor other, *, Tensor out=None)\nxlogy(Number other, *, Tensor out=None)\n\n`self * log(other)`, but 0 where `self` is 0."
-    ),
-    function!(
-        "",
-        XLOGY_,
-        "xlogy_(Tensor input, Number other)\n\n`self *= log(other)`, for a number `other`."
-    ),
-    method!(
-        XLOGY_,
-        "xlogy_(Tensor other)\nxlogy_(Number other)\n\n`self * log(other)`, but 0 where `self` is 0."
-    ),
-    function!(
-        "_special",
-        SPECIAL_XLOG1PY,
-        "special_xlog1py(Tensor input, Tensor other, *, Tensor out=None)\nspecial_xlog1py(Tensor input, Number other, *, Tensor out=None)\nspecial_xlog1py(Number self, Tensor other, *, Tensor out=None)\n\n`self * log(1 + other)`, but 0 where `self` is 0."
-    ),
-    function!(
-        "",
-        LOGADDEXP,
-        "logaddexp(Tensor input, Tensor other, *, Tensor out=None)\n\n`log(exp(self) + exp(other))`, without overflow of the exponentials."
-    ),
-    method!(
-        LOGADDEXP,
-        "logaddexp(Tensor other, *, Tensor out=None)\n\n`log(exp(self) + exp(other))`, without overflow of the exponentials."
-    ),
-    function!(
-        "",
-        LOGADDEXP2,
-        "logaddexp2(Tensor input, Tensor other, *, Tensor out=None)\n\n`log2(2^self + 2^other)`, without overflow of the powers."
-    ),
-    method!(
-        LOGADDEXP2,
-        "logaddexp2(Tensor other, *, Tensor out=None)\n\n`log2(2^self + 2^other)`, without overflow of the powers."
-    ),
-    function!(
-        "",
-        HEAVISIDE,
-        "heaviside(Tensor input, Tensor values, *, Tensor out=None)\n\n0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype."
-    ),
-    method!(
-        HEAVISIDE,
-        "heaviside(Tensor values, *, Tensor out=None)\n\n0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype."
-    ),
-    method!(
-        HEAVISIDE_,
-        "heaviside_(Tensor values)\n\n0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype."
-    ),
-    function!(
-        "",
-        NEXTAFTER,
-        "nextafter(Tensor input, Tensor other, *, Tensor out=None)\n\nThe next number after `self` in the direction of `other` that the dtype represents."
-    ),
-    method!(
-        NEXTAFTER,
-        "nextafter(Tensor other, *, Tensor out=None)\n\nThe next number after `self` in the direction of `other` that the dtype represents."
-    ),
-    method!(
-        NEXTAFTER_,
-        "nextafter_(Tensor other)\n\nThe next number after `self` in the direction of `other` that the dtype represents."
-    ),
-    function!(
-        "",
-        LDEXP,
-        "ldexp(Tensor input, Tensor other, *, Tensor out=None)\n\n`self * 2^other`, rounded once for whole exponents."
-    ),
-    method!(
-        LDEXP,
-        "ldexp(Tensor other, *, Tensor out=None)\n\n`self * 2^other`, rounded once for whole exponents."
-    ),
-    method!(LDEXP_, "ldexp_(Tensor other)\n\n`self * 2^other`, rounded once for whole exponents."),
-    function!(
-        "",
-        FREXP,
-        "frexp(Tensor input, *, Tensor out=None)\n\nA mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`."
-    ),
-    method!(
-        FREXP,
-        "frexp(*, Tensor out=None)\n\nA mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`."
-    ),
-    function!(
-        "",
-        NAN_TO_NUM,
-        "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nReplaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers."
-    ),
-    method!(
-        NAN_TO_NUM,
-        "nan_to_num(float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nReplaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers."
-    ),
-    method!(
-        NAN_TO_NUM_,
-        "nan_to_num_(float? nan=None, float? posinf=None, float? neginf=None)\n\nReplaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers."
-    ),
-    function!(
-        "",
-        FLOAT_POWER,
-        "float_power(Tensor input, Tensor exponent, *, Tensor out=None)\nfloat_power(Tensor input, Number exponent, *, Tensor out=None)\nfloat_power(Number self, Tensor exponent, *, Tensor out=None)\n\n`self^exponent`, in float64."
-    ),
-    method!(
-        FLOAT_POWER,
-        "float_power(Tensor exponent, *, Tensor out=None)\nfloat_power(Number exponent, *, Tensor out=None)\n\n`self^exponent`, in float64."
-    ),
-    method!(
-        FLOAT_POWER_,
-        "float_power_(Tensor exponent)\nfloat_power_(Number exponent)\n\n`self = self^exponent`, of float64."
-    ),
-    function!(
-        "",
-        ISREAL,
-        "isreal(Tensor input)\n\nWhether each element is real, which is true: no dtype is complex."
-    ),
-    method!(ISREAL, "isreal()\n\nWhether each element is real, which is true: no dtype is complex."),
-    function!(
-        "_special",
-        SPECIAL_ENTR,
-        "special_entr(Tensor input, *, Tensor out=None)\n\n`-self * log(self)`, 0 at 0, and -infinity for negative elements."
-    ),
-    function!(
-        "_special",
-        SPECIAL_NDTR,
-        "special_ndtr(Tensor input, *, Tensor out=None)\n\n`(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution."
-    ),
-    function!(
-        "_special",
-        SPECIAL_LOG_NDTR,
-        "special_log_ndtr(Tensor input, *, Tensor out=None)\n\n`log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow."
-    ),
-    function!(
-        "_special",
-        SPECIAL_ERFCX,
-        "special_erfcx(Tensor input, *, Tensor out=None)\n\n`exp(self^2) * erfc(self)`, without overflow."
-    ),
-];
-
-static POSITIVE: Signature = Signature {
-    name: "positive",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.views(|| ops::positive(&self_))
-        },
-    }],
-};
-
-static SINC: Signature = Signature {
-    name: "sinc",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::sinc_out(&self_, &out));
-            }
-            a.returns(|| ops::sinc(&self_))
-        },
-    }],
-};
-
-static SINC_: Signature = Signature {
-    name: "sinc_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::sinc_(&self_))
-        },
-    }],
-};
-
-static LOGIT: Signature = Signature {
-    name: "logit",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            float("eps").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, eps) = (a.tensor(0)?, a.optional_float(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::logit_out(&self_, eps, &out));
-            }
-            a.returns(|| ops::logit(&self_, eps))
-        },
-    }],
-};
-
-static LOGIT_: Signature = Signature {
-    name: "logit_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), float("eps").or_none().or("None")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, eps) = (a.tensor(0)?, a.optional_float(1)?);
-            a.writes(0, || ops::logit_(&self_, eps))
-        },
-    }],
-};
-
-static XLOGY: Signature = Signature {
-    name: "xlogy",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::xlogy_outtensor(&self_, &other, &out));
-                }
-                a.returns(|| ops::xlogy_tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::xlogy_outscalar_other(&self_, other, &out));
-                }
-                a.returns(|| ops::xlogy_scalar_other(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::xlogy_outscalar_self(self_, &other, &out));
-                }
-                a.returns(|| ops::xlogy_scalar_self(self_, &other))
-            },
-        },
-    ],
-};
-
-static XLOGY_: Signature = Signature {
-    name: "xlogy_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::xlogy__tensor(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::xlogy__scalar_other(&self_, other))
-            },
-        },
-    ],
-};
-
-static SPECIAL_XLOG1PY: Signature = Signature {
-    name: "special_xlog1py",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_xlog1py_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::special_xlog1py(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_xlog1py_other_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::special_xlog1py_other_scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_xlog1py_self_scalar_out(self_, &other, &out));
-                }
-                a.returns(|| ops::special_xlog1py_self_scalar(self_, &other))
-            },
-        },
-    ],
-};
-
-static LOGADDEXP: Signature = Signature {
-    name: "logaddexp",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::logaddexp_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::logaddexp(&self_, &other))
-        },
-    }],
-};
-
-static LOGADDEXP2: Signature = Signature {
-    name: "logaddexp2",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::logaddexp2_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::logaddexp2(&self_, &other))
-        },
-    }],
-};
-
-static HEAVISIDE: Signature = Signature {
-    name: "heaviside",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("values"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, values) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::heaviside_out(&self_, &values, &out));
-            }
-            a.returns(|| ops::heaviside(&self_, &values))
-        },
-    }],
-};
-
-static HEAVISIDE_: Signature = Signature {
-    name: "heaviside_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("values")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, values) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::heaviside_(&self_, &values))
-        },
-    }],
-};
-
-static NEXTAFTER: Signature = Signature {
-    name: "nextafter",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::nextafter_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::nextafter(&self_, &other))
-        },
-    }],
-};
-
-static NEXTAFTER_: Signature = Signature {
-    name: "nextafter_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::nextafter_(&self_, &other))
-        },
-    }],
-};
-
-static LDEXP: Signature = Signature {
-    name: "ldexp",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::ldexp_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::ldexp_tensor(&self_, &other))
-        },
-    }],
-};
-
-static LDEXP_: Signature = Signature {
-    name: "ldexp_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::ldexp_(&self_, &other))
-        },
-    }],
-};
-
-static FREXP: Signature = Signature {
-    name: "frexp",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensors("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.out_tensors(1, 2)? {
-                return a.writes(1, || ops::frexp_tensor_out(&self_, &out[0], &out[1]));
-            }
-            static NAMES: Names = Names::new("frexp", &["mantissa", "exponent"]);
-            a.returns_named(&NAMES, || ops::frexp_tensor(&self_))
-        },
-    }],
-};
-
-static NAN_TO_NUM: Signature = Signature {
-    name: "nan_to_num",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            float("nan").or_none().or("None"),
-            float("posinf").or_none().or("None"),
-            float("neginf").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, nan, posinf, neginf) =
-                (a.tensor(0)?, a.optional_float(1)?, a.optional_float(2)?, a.optional_float(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::nan_to_num_out(&self_, nan, posinf, neginf, &out));
-            }
-            a.returns(|| ops::nan_to_num(&self_, nan, posinf, neginf))
-        },
-    }],
-};
-
-static NAN_TO_NUM_: Signature = Signature {
-    name: "nan_to_num_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            float("nan").or_none().or("None"),
-            float("posinf").or_none().or("None"),
-            float("neginf").or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, nan, posinf, neginf) =
-                (a.tensor(0)?, a.optional_float(1)?, a.optional_float(2)?, a.optional_float(3)?);
-            a.writes(0, || ops::nan_to_num_(&self_, nan, posinf, neginf))
-        },
-    }],
-};
-
-static FLOAT_POWER: Signature = Signature {
-    name: "float_power",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("exponent"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, exponent) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::float_power_tensor_tensor_out(&self_, &exponent, &out));
-                }
-                a.returns(|| ops::float_power_tensor_tensor(&self_, &exponent))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("exponent"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, exponent) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::float_power_tensor_scalar_out(&self_, exponent, &out));
-                }
-                a.returns(|| ops::float_power_tensor_scalar(&self_, exponent))
-            },
-        },
-        Overload {
-            parameters: &[
-                scalar("self"),
-                tensor("exponent"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, exponent) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::float_power_scalar_out(self_, &exponent, &out));
-                }
-                a.returns(|| ops::float_power_scalar(self_, &exponent))
-            },
-        },
-    ],
-};
-
-static FLOAT_POWER_: Signature = Signature {
-    name: "float_power_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("exponent")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, exponent) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::float_power__tensor(&self_, &exponent))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("exponent")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, exponent) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::float_power__scalar(&self_, exponent))
-            },
-        },
-    ],
-};
-
-static ISREAL: Signature = Signature {
-    name: "isreal",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::isreal(&self_))
-        },
-    }],
-};
-
-static SPECIAL_ENTR: Signature = Signature {
-    name: "special_entr",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_entr_out(&self_, &out));
-            }
-            a.returns(|| ops::special_entr(&self_))
-        },
-    }],
-};
-
-static SPECIAL_NDTR: Signature = Signature {
-    name: "special_ndtr",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_ndtr_out(&self_, &out));
-            }
-            a.returns(|| ops::special_ndtr(&self_))
-        },
-    }],
-};
-
-static SPECIAL_LOG_NDTR: Signature = Signature {
-    name: "special_log_ndtr",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_log_ndtr_out(&self_, &out));
-            }
-            a.returns(|| ops::special_log_ndtr(&self_))
-        },
-    }],
-};
-
-static SPECIAL_ERFCX: Signature = Signature {
-    name: "special_erfcx",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_erfcx_out(&self_, &out));
-            }
-            a.returns(|| ops::special_erfcx(&self_))
-        },
-    }],
-};
+bindings! {
+    "positive": "`self` itself; not defined for bool." {
+        both 0 (input: tensor) views positive;
+    }
+    "sinc": "`sin(pi * self) / (pi * self)`, but 1 at 0." {
+        both 0 (input: tensor) returns sinc, out sinc_out;
+    }
+    "sinc_": "`sin(pi * self) / (pi * self)`, but 1 at 0." {
+        both 0 (input: tensor) writes(0) sinc_;
+    }
+    "logit": "`log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given." {
+        both 0 (input: tensor, eps: optional float = "None" None) returns logit, out logit_out;
+    }
+    "logit_": "`log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given." {
+        method 0 (input: tensor, eps: optional float = "None" None) writes(0) logit_;
+    }
+    "xlogy": "`self * log(other)`, but 0 where `self` is 0." {
+        both 0 (input: tensor, other: tensor) returns xlogy_tensor, out xlogy_outtensor;
+        both 0 (input: tensor, other: scalar) returns xlogy_scalar_other, out xlogy_outscalar_other;
+        function (self_: scalar, other: tensor) returns xlogy_scalar_self, out xlogy_outscalar_self;
+    }
+    "xlogy_": "`self * log(other)`, but 0 where `self` is 0." {
+        method 0 (input: tensor, other: tensor) writes(0) xlogy__tensor;
+        both 0 (input: tensor, other: scalar) writes(0) xlogy__scalar_other;
+    }
+    "special_xlog1py" in "_special": "`self * log(1 + other)`, but 0 where `self` is 0." {
+        function (input: tensor, other: tensor) returns special_xlog1py, out special_xlog1py_out;
+        function (input: tensor, other: scalar) returns special_xlog1py_other_scalar,
+            out special_xlog1py_other_scalar_out;
+        function (self_: scalar, other: tensor) returns special_xlog1py_self_scalar,
+            out special_xlog1py_self_scalar_out;
+    }
+    "logaddexp": "`log(exp(self) + exp(other))`, without overflow of the exponentials." {
+        both 0 (input: tensor, other: tensor) returns logaddexp, out logaddexp_out;
+    }
+    "logaddexp2": "`log2(2^self + 2^other)`, without overflow of the powers." {
+        both 0 (input: tensor, other: tensor) returns logaddexp2, out logaddexp2_out;
+    }
+    "heaviside": "0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype." {
+        both 0 (input: tensor, values: tensor) returns heaviside, out heaviside_out;
+    }
+    "heaviside_": "0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype." {
+        method 0 (input: tensor, values: tensor) writes(0) heaviside_;
+    }
+    "nextafter": "The next number after `self` in the direction of `other` that the dtype represents." {
+        both 0 (input: tensor, other: tensor) returns nextafter, out nextafter_out;
+    }
+    "nextafter_": "The next number after `self` in the direction of `other` that the dtype represents." {
+        method 0 (input: tensor, other: tensor) writes(0) nextafter_;
+    }
+    "ldexp": "`self * 2^other`, rounded once for whole exponents." {
+        both 0 (input: tensor, other: tensor) returns ldexp_tensor, out ldexp_out;
+    }
+    "ldexp_": "`self * 2^other`, rounded once for whole exponents." {
+        method 0 (input: tensor, other: tensor) writes(0) ldexp_;
+    }
+    "frexp": "A mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`." {
+        both 0 (input: tensor) named("mantissa", "exponent") frexp_tensor, outs [0, 1] frexp_tensor_out;
+    }
+    "nan_to_num": "Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers." {
+        both 0 (input: tensor, nan: optional float = "None" None, posinf: optional float = "None" None,
+            neginf: optional float = "None" None) returns nan_to_num, out nan_to_num_out;
+    }
+    "nan_to_num_": "Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers." {
+        method 0 (input: tensor, nan: optional float = "None" None, posinf: optional float = "None" None,
+            neginf: optional float = "None" None) writes(0) nan_to_num_;
+    }
+    "float_power": "`self^exponent`, in float64." {
+        both 0 (input: tensor, exponent: tensor) returns float_power_tensor_tensor, out float_power_tensor_tensor_out;
+        both 0 (input: tensor, exponent: scalar) returns float_power_tensor_scalar, out float_power_tensor_scalar_out;
+        function (self_: scalar, exponent: tensor) returns float_power_scalar, out float_power_scalar_out;
+    }
+    "float_power_": "`self = self^exponent`, of float64." {
+        method 0 (input: tensor, exponent: tensor) writes(0) float_power__tensor;
+        method 0 (input: tensor, exponent: scalar) writes(0) float_power__scalar;
+    }
+    "isreal": "Whether each element is real, which is true: no dtype is complex." {
+        both 0 (input: tensor) returns isreal;
+    }
+    "special_entr" in "_special": "`-self * log(self)`, 0 at 0, and -infinity for negative elements." {
+        function (input: tensor) returns special_entr, out special_entr_out;
+    }
+    "special_ndtr" in "_special": "`(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution." {
+        function (input: tensor) returns special_ndtr, out special_ndtr_out;
+    }
+    "special_log_ndtr" in "_special": "`log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow." {
+        function (input: tensor) returns special_log_ndtr, out special_log_ndtr_out;
+    }
+    "special_erfcx" in "_special": "`exp(self^2) * erfc(self)`, without overflow." {
+        function (input: tensor) returns special_erfcx, out special_erfcx_out;
+    }
+}

@@ -2,1298 +2,200 @@
 
 //! The names in Python of the operators in `special_scalar`.
 
-use crate::arguments::{Overload, Signature, int, scalar, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        ERFINV,
-        "erfinv(Tensor input, *, Tensor out=None)\n\nThe inverse of `erf`, for elements from -1 to 1."
-    ),
-    method!(ERFINV, "erfinv(*, Tensor out=None)\n\nThe inverse of `erf`, for elements from -1 to 1."),
-    function!("", ERFINV_, "erfinv_(Tensor input)\n\nThe inverse of `erf`, for elements from -1 to 1."),
-    method!(ERFINV_, "erfinv_()\n\nThe inverse of `erf`, for elements from -1 to 1."),
-    function!(
-        "_special",
-        SPECIAL_NDTRI,
-        "special_ndtri(Tensor input, *, Tensor out=None)\n\nThe inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability."
-    ),
-    function!(
-        "",
-        LGAMMA,
-        "lgamma(Tensor input, *, Tensor out=None)\n\n`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function."
-    ),
-    method!(
-        LGAMMA,
-        "lgamma(*, Tensor out=None)\n\n`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function."
-    ),
-    function!(
-        "",
-        LGAMMA_,
-        "lgamma_(Tensor input)\n\n`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function."
-    ),
-    method!(
-        LGAMMA_,
-        "lgamma_()\n\n`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function."
-    ),
-    function!(
-        "",
-        DIGAMMA,
-        "digamma(Tensor input, *, Tensor out=None)\n\n`gamma'(self) / gamma(self)`, the derivative of `lgamma`."
-    ),
-    method!(
-        DIGAMMA,
-        "digamma(*, Tensor out=None)\n\n`gamma'(self) / gamma(self)`, the derivative of `lgamma`."
-    ),
-    function!(
-        "",
-        DIGAMMA_,
-        "digamma_(Tensor input)\n\n`gamma'(self) / gamma(self)`, the derivative of `lgamma`."
-    ),
-    method!(DIGAMMA_, "digamma_()\n\n`gamma'(self) / gamma(self)`, the derivative of `lgamma`."),
-    function!(
-        "",
-        POLYGAMMA,
-        "polygamma(int n, Tensor input, *, Tensor out=None)\n\nThe derivative of order `n` of `digamma`."
-    ),
-    method!(POLYGAMMA, "polygamma(int n, *, Tensor out=None)\n\nThe derivative of order `n` of `digamma`."),
-    method!(POLYGAMMA_, "polygamma_(int n)\n\n`polygamma` in place."),
-    function!(
-        "",
-        MVLGAMMA,
-        "mvlgamma(Tensor input, int p, *, Tensor out=None)\n\n`p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function."
-    ),
-    method!(
-        MVLGAMMA,
-        "mvlgamma(int p, *, Tensor out=None)\n\n`p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function."
-    ),
-    method!(MVLGAMMA_, "mvlgamma_(int p)\n\n`mvlgamma` in place."),
-    function!(
-        "_special",
-        SPECIAL_ZETA,
-        "special_zeta(Tensor input, Tensor other, *, Tensor out=None)\nspecial_zeta(Tensor input, Number other, *, Tensor out=None)\nspecial_zeta(Number self, Tensor other, *, Tensor out=None)\n\n`sum((k + other)^-self)` over k from 0, the Hurwitz zeta function."
-    ),
-    function!(
-        "",
-        I0,
-        "i0(Tensor input, *, Tensor out=None)\n\n`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0."
-    ),
-    method!(
-        I0,
-        "i0(*, Tensor out=None)\n\n`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0."
-    ),
-    function!(
-        "",
-        I0_,
-        "i0_(Tensor input)\n\n`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0."
-    ),
-    method!(
-        I0_,
-        "i0_()\n\n`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0."
-    ),
-    function!(
-        "_special",
-        SPECIAL_I0E,
-        "special_i0e(Tensor input, *, Tensor out=None)\n\n`exp(-|self|) * i0(self)`."
-    ),
-    function!(
-        "_special",
-        SPECIAL_I1,
-        "special_i1(Tensor input, *, Tensor out=None)\n\n`self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1."
-    ),
-    function!(
-        "_special",
-        SPECIAL_I1E,
-        "special_i1e(Tensor input, *, Tensor out=None)\n\n`exp(-|self|) * i1(self)`."
-    ),
-    function!(
-        "",
-        IGAMMA,
-        "igamma(Tensor input, Tensor other, *, Tensor out=None)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`."
-    ),
-    method!(
-        IGAMMA,
-        "igamma(Tensor other, *, Tensor out=None)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`."
-    ),
-    method!(
-        IGAMMA_,
-        "igamma_(Tensor other)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`."
-    ),
-    function!(
-        "",
-        IGAMMAC,
-        "igammac(Tensor input, Tensor other, *, Tensor out=None)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity."
-    ),
-    method!(
-        IGAMMAC,
-        "igammac(Tensor other, *, Tensor out=None)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity."
-    ),
-    method!(
-        IGAMMAC_,
-        "igammac_(Tensor other)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity."
-    ),
-    function!(
-        "_special",
-        SPECIAL_CHEBYSHEV_POLYNOMIAL_T,
-        "special_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\n`cos(n * acos(x))`, Chebyshev polynomials of the first kind."
-    ),
-    function!(
-        "_special",
-        SPECIAL_CHEBYSHEV_POLYNOMIAL_U,
-        "special_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\n`sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind."
-    ),
-    function!(
-        "_special",
-        SPECIAL_CHEBYSHEV_POLYNOMIAL_V,
-        "special_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\n`cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind."
-    ),
-    function!(
-        "_special",
-        SPECIAL_CHEBYSHEV_POLYNOMIAL_W,
-        "special_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\n`sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind."
-    ),
-    function!(
-        "_special",
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T,
-        "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1."
-    ),
-    function!(
-        "_special",
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U,
-        "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1."
-    ),
-    function!(
-        "_special",
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V,
-        "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1."
-    ),
-    function!(
-        "_special",
-        SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W,
-        "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1."
-    ),
-    function!(
-        "_special",
-        SPECIAL_HERMITE_POLYNOMIAL_H,
-        "special_hermite_polynomial_h(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Number x, Tensor n, *, Tensor out=None)\n\n`H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials."
-    ),
-    function!(
-        "_special",
-        SPECIAL_HERMITE_POLYNOMIAL_HE,
-        "special_hermite_polynomial_he(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Number x, Tensor n, *, Tensor out=None)\n\n`He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials."
-    ),
-    function!(
-        "_special",
-        SPECIAL_LAGUERRE_POLYNOMIAL_L,
-        "special_laguerre_polynomial_l(Tensor x, Tensor n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Tensor x, Number n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Number x, Tensor n, *, Tensor out=None)\n\n`n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials."
-    ),
-    function!(
-        "_special",
-        SPECIAL_LEGENDRE_POLYNOMIAL_P,
-        "special_legendre_polynomial_p(Tensor x, Tensor n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Tensor x, Number n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Number x, Tensor n, *, Tensor out=None)\n\n`n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials."
-    ),
-    function!(
-        "_special",
-        SPECIAL_BESSEL_J0,
-        "special_bessel_j0(Tensor input, *, Tensor out=None)\n\n`sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0."
-    ),
-    function!(
-        "_special",
-        SPECIAL_BESSEL_J1,
-        "special_bessel_j1(Tensor input, *, Tensor out=None)\n\n`x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1."
-    ),
-    function!(
-        "_special",
-        SPECIAL_BESSEL_Y0,
-        "special_bessel_y0(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0."
-    ),
-    function!(
-        "_special",
-        SPECIAL_BESSEL_Y1,
-        "special_bessel_y1(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the second kind, of order 1: minus the derivative of that of order 0."
-    ),
-    function!(
-        "_special",
-        SPECIAL_MODIFIED_BESSEL_K0,
-        "special_modified_bessel_k0(Tensor input, *, Tensor out=None)\n\nThe integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0."
-    ),
-    function!(
-        "_special",
-        SPECIAL_MODIFIED_BESSEL_K1,
-        "special_modified_bessel_k1(Tensor input, *, Tensor out=None)\n\nThe integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1."
-    ),
-    function!(
-        "_special",
-        SPECIAL_SCALED_MODIFIED_BESSEL_K0,
-        "special_scaled_modified_bessel_k0(Tensor x, *, Tensor out=None)\n\n`exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0."
-    ),
-    function!(
-        "_special",
-        SPECIAL_SCALED_MODIFIED_BESSEL_K1,
-        "special_scaled_modified_bessel_k1(Tensor x, *, Tensor out=None)\n\n`exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1."
-    ),
-    function!(
-        "_special",
-        SPECIAL_SPHERICAL_BESSEL_J0,
-        "special_spherical_bessel_j0(Tensor x, *, Tensor out=None)\n\n`sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0."
-    ),
-    function!(
-        "_special",
-        SPECIAL_AIRY_AI,
-        "special_airy_ai(Tensor x, *, Tensor out=None)\n\n`1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai."
-    ),
-    function!(
-        "_special",
-        SPECIAL_MODIFIED_BESSEL_I0,
-        "special_modified_bessel_i0(Tensor input, *, Tensor out=None)\n\n`i0`, the modified Bessel function of the first kind, of order 0."
-    ),
-    function!(
-        "_special",
-        SPECIAL_MODIFIED_BESSEL_I1,
-        "special_modified_bessel_i1(Tensor input, *, Tensor out=None)\n\n`i1`, the modified Bessel function of the first kind, of order 1."
-    ),
-];
-
-static ERFINV: Signature = Signature {
-    name: "erfinv",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::erfinv_out(&self_, &out));
-            }
-            a.returns(|| ops::erfinv(&self_))
-        },
-    }],
-};
-
-static ERFINV_: Signature = Signature {
-    name: "erfinv_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::erfinv_(&self_))
-        },
-    }],
-};
-
-static SPECIAL_NDTRI: Signature = Signature {
-    name: "special_ndtri",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_ndtri_out(&self_, &out));
-            }
-            a.returns(|| ops::special_ndtri(&self_))
-        },
-    }],
-};
-
-static LGAMMA: Signature = Signature {
-    name: "lgamma",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::lgamma_out(&self_, &out));
-            }
-            a.returns(|| ops::lgamma(&self_))
-        },
-    }],
-};
-
-static LGAMMA_: Signature = Signature {
-    name: "lgamma_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::lgamma_(&self_))
-        },
-    }],
-};
-
-static DIGAMMA: Signature = Signature {
-    name: "digamma",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::digamma_out(&self_, &out));
-            }
-            a.returns(|| ops::digamma(&self_))
-        },
-    }],
-};
-
-static DIGAMMA_: Signature = Signature {
-    name: "digamma_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::digamma_(&self_))
-        },
-    }],
-};
-
-static POLYGAMMA: Signature = Signature {
-    name: "polygamma",
-    overloads: &[Overload {
-        parameters: &[int("n"), tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(1),
-        function: true,
-        call: |a| {
-            let (n, self_) = (a.int(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::polygamma_out(n, &self_, &out));
-            }
-            a.returns(|| ops::polygamma(n, &self_))
-        },
-    }],
-};
-
-static POLYGAMMA_: Signature = Signature {
-    name: "polygamma_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("n")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, n) = (a.tensor(0)?, a.int(1)?);
-            a.writes(0, || ops::polygamma_(&self_, n))
-        },
-    }],
-};
-
-static MVLGAMMA: Signature = Signature {
-    name: "mvlgamma",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("p"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, p) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::mvlgamma_out(&self_, p, &out));
-            }
-            a.returns(|| ops::mvlgamma(&self_, p))
-        },
-    }],
-};
-
-static MVLGAMMA_: Signature = Signature {
-    name: "mvlgamma_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("p")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, p) = (a.tensor(0)?, a.int(1)?);
-            a.writes(0, || ops::mvlgamma_(&self_, p))
-        },
-    }],
-};
-
-static SPECIAL_ZETA: Signature = Signature {
-    name: "special_zeta",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_zeta_out(&self_, &other, &out));
-                }
-                a.returns(|| ops::special_zeta(&self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_zeta_other_scalar_out(&self_, other, &out));
-                }
-                a.returns(|| ops::special_zeta_other_scalar(&self_, other))
-            },
-        },
-        Overload {
-            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_zeta_self_scalar_out(self_, &other, &out));
-                }
-                a.returns(|| ops::special_zeta_self_scalar(self_, &other))
-            },
-        },
-    ],
-};
-
-static I0: Signature = Signature {
-    name: "i0",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::i0_out(&self_, &out));
-            }
-            a.returns(|| ops::i0(&self_))
-        },
-    }],
-};
-
-static I0_: Signature = Signature {
-    name: "i0_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::i0_(&self_))
-        },
-    }],
-};
-
-static SPECIAL_I0E: Signature = Signature {
-    name: "special_i0e",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_i0e_out(&self_, &out));
-            }
-            a.returns(|| ops::special_i0e(&self_))
-        },
-    }],
-};
-
-static SPECIAL_I1: Signature = Signature {
-    name: "special_i1",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_i1_out(&self_, &out));
-            }
-            a.returns(|| ops::special_i1(&self_))
-        },
-    }],
-};
-
-static SPECIAL_I1E: Signature = Signature {
-    name: "special_i1e",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_i1e_out(&self_, &out));
-            }
-            a.returns(|| ops::special_i1e(&self_))
-        },
-    }],
-};
-
-static IGAMMA: Signature = Signature {
-    name: "igamma",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::igamma_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::igamma(&self_, &other))
-        },
-    }],
-};
-
-static IGAMMA_: Signature = Signature {
-    name: "igamma_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::igamma_(&self_, &other))
-        },
-    }],
-};
-
-static IGAMMAC: Signature = Signature {
-    name: "igammac",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::igammac_out(&self_, &other, &out));
-            }
-            a.returns(|| ops::igammac(&self_, &other))
-        },
-    }],
-};
-
-static IGAMMAC_: Signature = Signature {
-    name: "igammac_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.writes(0, || ops::igammac_(&self_, &other))
-        },
-    }],
-};
-
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_T: Signature = Signature {
-    name: "special_chebyshev_polynomial_t",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_t_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_t(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_t_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_t_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_t_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_t_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_U: Signature = Signature {
-    name: "special_chebyshev_polynomial_u",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_u_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_u(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_u_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_u_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_u_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_u_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_V: Signature = Signature {
-    name: "special_chebyshev_polynomial_v",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_v_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_v(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_v_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_v_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_v_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_v_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_W: Signature = Signature {
-    name: "special_chebyshev_polynomial_w",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_w_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_w(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_w_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_w_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_chebyshev_polynomial_w_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_chebyshev_polynomial_w_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: Signature = Signature {
-    name: "special_shifted_chebyshev_polynomial_t",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_shifted_chebyshev_polynomial_t_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_t(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a
-                        .writes(2, || ops::special_shifted_chebyshev_polynomial_t_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_t_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a
-                        .writes(2, || ops::special_shifted_chebyshev_polynomial_t_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_t_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: Signature = Signature {
-    name: "special_shifted_chebyshev_polynomial_u",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_shifted_chebyshev_polynomial_u_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_u(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a
-                        .writes(2, || ops::special_shifted_chebyshev_polynomial_u_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_u_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a
-                        .writes(2, || ops::special_shifted_chebyshev_polynomial_u_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_u_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: Signature = Signature {
-    name: "special_shifted_chebyshev_polynomial_v",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_shifted_chebyshev_polynomial_v_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_v(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a
-                        .writes(2, || ops::special_shifted_chebyshev_polynomial_v_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_v_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a
-                        .writes(2, || ops::special_shifted_chebyshev_polynomial_v_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_v_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: Signature = Signature {
-    name: "special_shifted_chebyshev_polynomial_w",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_shifted_chebyshev_polynomial_w_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_w(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a
-                        .writes(2, || ops::special_shifted_chebyshev_polynomial_w_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_w_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a
-                        .writes(2, || ops::special_shifted_chebyshev_polynomial_w_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_shifted_chebyshev_polynomial_w_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_HERMITE_POLYNOMIAL_H: Signature = Signature {
-    name: "special_hermite_polynomial_h",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_hermite_polynomial_h_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_hermite_polynomial_h(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_hermite_polynomial_h_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_hermite_polynomial_h_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_hermite_polynomial_h_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_hermite_polynomial_h_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_HERMITE_POLYNOMIAL_HE: Signature = Signature {
-    name: "special_hermite_polynomial_he",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_hermite_polynomial_he_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_hermite_polynomial_he(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_hermite_polynomial_he_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_hermite_polynomial_he_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_hermite_polynomial_he_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_hermite_polynomial_he_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_LAGUERRE_POLYNOMIAL_L: Signature = Signature {
-    name: "special_laguerre_polynomial_l",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_laguerre_polynomial_l_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_laguerre_polynomial_l(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_laguerre_polynomial_l_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_laguerre_polynomial_l_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_laguerre_polynomial_l_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_laguerre_polynomial_l_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_LEGENDRE_POLYNOMIAL_P: Signature = Signature {
-    name: "special_legendre_polynomial_p",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_legendre_polynomial_p_out(&x, &n, &out));
-                }
-                a.returns(|| ops::special_legendre_polynomial_p(&x, &n))
-            },
-        },
-        Overload {
-            parameters: &[tensor("x"), scalar("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_legendre_polynomial_p_n_scalar_out(&x, n, &out));
-                }
-                a.returns(|| ops::special_legendre_polynomial_p_n_scalar(&x, n))
-            },
-        },
-        Overload {
-            parameters: &[scalar("x"), tensor("n"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (x, n) = (a.scalar(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::special_legendre_polynomial_p_x_scalar_out(x, &n, &out));
-                }
-                a.returns(|| ops::special_legendre_polynomial_p_x_scalar(x, &n))
-            },
-        },
-    ],
-};
-
-static SPECIAL_BESSEL_J0: Signature = Signature {
-    name: "special_bessel_j0",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_bessel_j0_out(&self_, &out));
-            }
-            a.returns(|| ops::special_bessel_j0(&self_))
-        },
-    }],
-};
-
-static SPECIAL_BESSEL_J1: Signature = Signature {
-    name: "special_bessel_j1",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_bessel_j1_out(&self_, &out));
-            }
-            a.returns(|| ops::special_bessel_j1(&self_))
-        },
-    }],
-};
-
-static SPECIAL_BESSEL_Y0: Signature = Signature {
-    name: "special_bessel_y0",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_bessel_y0_out(&self_, &out));
-            }
-            a.returns(|| ops::special_bessel_y0(&self_))
-        },
-    }],
-};
-
-static SPECIAL_BESSEL_Y1: Signature = Signature {
-    name: "special_bessel_y1",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_bessel_y1_out(&self_, &out));
-            }
-            a.returns(|| ops::special_bessel_y1(&self_))
-        },
-    }],
-};
-
-static SPECIAL_MODIFIED_BESSEL_K0: Signature = Signature {
-    name: "special_modified_bessel_k0",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_modified_bessel_k0_out(&self_, &out));
-            }
-            a.returns(|| ops::special_modified_bessel_k0(&self_))
-        },
-    }],
-};
-
-static SPECIAL_MODIFIED_BESSEL_K1: Signature = Signature {
-    name: "special_modified_bessel_k1",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_modified_bessel_k1_out(&self_, &out));
-            }
-            a.returns(|| ops::special_modified_bessel_k1(&self_))
-        },
-    }],
-};
-
-static SPECIAL_SCALED_MODIFIED_BESSEL_K0: Signature = Signature {
-    name: "special_scaled_modified_bessel_k0",
-    overloads: &[Overload {
-        parameters: &[tensor("x"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let x = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_scaled_modified_bessel_k0_out(&x, &out));
-            }
-            a.returns(|| ops::special_scaled_modified_bessel_k0(&x))
-        },
-    }],
-};
-
-static SPECIAL_SCALED_MODIFIED_BESSEL_K1: Signature = Signature {
-    name: "special_scaled_modified_bessel_k1",
-    overloads: &[Overload {
-        parameters: &[tensor("x"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let x = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_scaled_modified_bessel_k1_out(&x, &out));
-            }
-            a.returns(|| ops::special_scaled_modified_bessel_k1(&x))
-        },
-    }],
-};
-
-static SPECIAL_SPHERICAL_BESSEL_J0: Signature = Signature {
-    name: "special_spherical_bessel_j0",
-    overloads: &[Overload {
-        parameters: &[tensor("x"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let x = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_spherical_bessel_j0_out(&x, &out));
-            }
-            a.returns(|| ops::special_spherical_bessel_j0(&x))
-        },
-    }],
-};
-
-static SPECIAL_AIRY_AI: Signature = Signature {
-    name: "special_airy_ai",
-    overloads: &[Overload {
-        parameters: &[tensor("x"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let x = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_airy_ai_out(&x, &out));
-            }
-            a.returns(|| ops::special_airy_ai(&x))
-        },
-    }],
-};
-
-static SPECIAL_MODIFIED_BESSEL_I0: Signature = Signature {
-    name: "special_modified_bessel_i0",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_modified_bessel_i0_out(&self_, &out));
-            }
-            a.returns(|| ops::special_modified_bessel_i0(&self_))
-        },
-    }],
-};
-
-static SPECIAL_MODIFIED_BESSEL_I1: Signature = Signature {
-    name: "special_modified_bessel_i1",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::special_modified_bessel_i1_out(&self_, &out));
-            }
-            a.returns(|| ops::special_modified_bessel_i1(&self_))
-        },
-    }],
-};
+bindings! {
+    "erfinv": "The inverse of `erf`, for elements from -1 to 1." {
+        both 0 (input: tensor) returns erfinv, out erfinv_out;
+    }
+    "erfinv_": "The inverse of `erf`, for elements from -1 to 1." {
+        both 0 (input: tensor) writes(0) erfinv_;
+    }
+    "special_ndtri" in "_special": "The inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability." {
+        function (input: tensor) returns special_ndtri, out special_ndtri_out;
+    }
+    "lgamma": "`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function." {
+        both 0 (input: tensor) returns lgamma, out lgamma_out;
+    }
+    "lgamma_": "`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function." {
+        both 0 (input: tensor) writes(0) lgamma_;
+    }
+    "digamma": "`gamma'(self) / gamma(self)`, the derivative of `lgamma`." {
+        both 0 (input: tensor) returns digamma, out digamma_out;
+    }
+    "digamma_": "`gamma'(self) / gamma(self)`, the derivative of `lgamma`." {
+        both 0 (input: tensor) writes(0) digamma_;
+    }
+    "polygamma": "The derivative of order `n` of `digamma`." {
+        both 1 (n: int, input: tensor) returns polygamma, out polygamma_out;
+    }
+    "polygamma_": "`polygamma` in place." {
+        method 0 (input: tensor, n: int) writes(0) polygamma_;
+    }
+    "mvlgamma": "`p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function." {
+        both 0 (input: tensor, p: int) returns mvlgamma, out mvlgamma_out;
+    }
+    "mvlgamma_": "`mvlgamma` in place." {
+        method 0 (input: tensor, p: int) writes(0) mvlgamma_;
+    }
+    "special_zeta" in "_special": "`sum((k + other)^-self)` over k from 0, the Hurwitz zeta function." {
+        function (input: tensor, other: tensor) returns special_zeta, out special_zeta_out;
+        function (input: tensor, other: scalar) returns special_zeta_other_scalar, out special_zeta_other_scalar_out;
+        function (self_: scalar, other: tensor) returns special_zeta_self_scalar, out special_zeta_self_scalar_out;
+    }
+    "i0": "`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0." {
+        both 0 (input: tensor) returns i0, out i0_out;
+    }
+    "i0_": "`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0." {
+        both 0 (input: tensor) writes(0) i0_;
+    }
+    "special_i0e" in "_special": "`exp(-|self|) * i0(self)`." {
+        function (input: tensor) returns special_i0e, out special_i0e_out;
+    }
+    "special_i1" in "_special": "`self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1." {
+        function (input: tensor) returns special_i1, out special_i1_out;
+    }
+    "special_i1e" in "_special": "`exp(-|self|) * i1(self)`." {
+        function (input: tensor) returns special_i1e, out special_i1e_out;
+    }
+    "igamma": "`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`." {
+        both 0 (input: tensor, other: tensor) returns igamma, out igamma_out;
+    }
+    "igamma_": "`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`." {
+        method 0 (input: tensor, other: tensor) writes(0) igamma_;
+    }
+    "igammac": "`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity." {
+        both 0 (input: tensor, other: tensor) returns igammac, out igammac_out;
+    }
+    "igammac_": "`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity." {
+        method 0 (input: tensor, other: tensor) writes(0) igammac_;
+    }
+    "special_chebyshev_polynomial_t" in "_special": "`cos(n * acos(x))`, Chebyshev polynomials of the first kind." {
+        function (x: tensor, n: tensor) returns special_chebyshev_polynomial_t,
+            out special_chebyshev_polynomial_t_out;
+        function (x: tensor, n: scalar) returns special_chebyshev_polynomial_t_n_scalar,
+            out special_chebyshev_polynomial_t_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_chebyshev_polynomial_t_x_scalar,
+            out special_chebyshev_polynomial_t_x_scalar_out;
+    }
+    "special_chebyshev_polynomial_u" in "_special": "`sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind." {
+        function (x: tensor, n: tensor) returns special_chebyshev_polynomial_u,
+            out special_chebyshev_polynomial_u_out;
+        function (x: tensor, n: scalar) returns special_chebyshev_polynomial_u_n_scalar,
+            out special_chebyshev_polynomial_u_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_chebyshev_polynomial_u_x_scalar,
+            out special_chebyshev_polynomial_u_x_scalar_out;
+    }
+    "special_chebyshev_polynomial_v" in "_special": "`cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind." {
+        function (x: tensor, n: tensor) returns special_chebyshev_polynomial_v,
+            out special_chebyshev_polynomial_v_out;
+        function (x: tensor, n: scalar) returns special_chebyshev_polynomial_v_n_scalar,
+            out special_chebyshev_polynomial_v_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_chebyshev_polynomial_v_x_scalar,
+            out special_chebyshev_polynomial_v_x_scalar_out;
+    }
+    "special_chebyshev_polynomial_w" in "_special": "`sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind." {
+        function (x: tensor, n: tensor) returns special_chebyshev_polynomial_w,
+            out special_chebyshev_polynomial_w_out;
+        function (x: tensor, n: scalar) returns special_chebyshev_polynomial_w_n_scalar,
+            out special_chebyshev_polynomial_w_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_chebyshev_polynomial_w_x_scalar,
+            out special_chebyshev_polynomial_w_x_scalar_out;
+    }
+    "special_shifted_chebyshev_polynomial_t" in "_special": "`chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1." {
+        function (x: tensor, n: tensor) returns special_shifted_chebyshev_polynomial_t,
+            out special_shifted_chebyshev_polynomial_t_out;
+        function (x: tensor, n: scalar) returns special_shifted_chebyshev_polynomial_t_n_scalar,
+            out special_shifted_chebyshev_polynomial_t_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_shifted_chebyshev_polynomial_t_x_scalar,
+            out special_shifted_chebyshev_polynomial_t_x_scalar_out;
+    }
+    "special_shifted_chebyshev_polynomial_u" in "_special": "`chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1." {
+        function (x: tensor, n: tensor) returns special_shifted_chebyshev_polynomial_u,
+            out special_shifted_chebyshev_polynomial_u_out;
+        function (x: tensor, n: scalar) returns special_shifted_chebyshev_polynomial_u_n_scalar,
+            out special_shifted_chebyshev_polynomial_u_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_shifted_chebyshev_polynomial_u_x_scalar,
+            out special_shifted_chebyshev_polynomial_u_x_scalar_out;
+    }
+    "special_shifted_chebyshev_polynomial_v" in "_special": "`chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1." {
+        function (x: tensor, n: tensor) returns special_shifted_chebyshev_polynomial_v,
+            out special_shifted_chebyshev_polynomial_v_out;
+        function (x: tensor, n: scalar) returns special_shifted_chebyshev_polynomial_v_n_scalar,
+            out special_shifted_chebyshev_polynomial_v_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_shifted_chebyshev_polynomial_v_x_scalar,
+            out special_shifted_chebyshev_polynomial_v_x_scalar_out;
+    }
+    "special_shifted_chebyshev_polynomial_w" in "_special": "`chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1." {
+        function (x: tensor, n: tensor) returns special_shifted_chebyshev_polynomial_w,
+            out special_shifted_chebyshev_polynomial_w_out;
+        function (x: tensor, n: scalar) returns special_shifted_chebyshev_polynomial_w_n_scalar,
+            out special_shifted_chebyshev_polynomial_w_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_shifted_chebyshev_polynomial_w_x_scalar,
+            out special_shifted_chebyshev_polynomial_w_x_scalar_out;
+    }
+    "special_hermite_polynomial_h" in "_special": "`H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials." {
+        function (x: tensor, n: tensor) returns special_hermite_polynomial_h, out special_hermite_polynomial_h_out;
+        function (x: tensor, n: scalar) returns special_hermite_polynomial_h_n_scalar,
+            out special_hermite_polynomial_h_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_hermite_polynomial_h_x_scalar,
+            out special_hermite_polynomial_h_x_scalar_out;
+    }
+    "special_hermite_polynomial_he" in "_special": "`He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials." {
+        function (x: tensor, n: tensor) returns special_hermite_polynomial_he, out special_hermite_polynomial_he_out;
+        function (x: tensor, n: scalar) returns special_hermite_polynomial_he_n_scalar,
+            out special_hermite_polynomial_he_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_hermite_polynomial_he_x_scalar,
+            out special_hermite_polynomial_he_x_scalar_out;
+    }
+    "special_laguerre_polynomial_l" in "_special": "`n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials." {
+        function (x: tensor, n: tensor) returns special_laguerre_polynomial_l, out special_laguerre_polynomial_l_out;
+        function (x: tensor, n: scalar) returns special_laguerre_polynomial_l_n_scalar,
+            out special_laguerre_polynomial_l_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_laguerre_polynomial_l_x_scalar,
+            out special_laguerre_polynomial_l_x_scalar_out;
+    }
+    "special_legendre_polynomial_p" in "_special": "`n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials." {
+        function (x: tensor, n: tensor) returns special_legendre_polynomial_p, out special_legendre_polynomial_p_out;
+        function (x: tensor, n: scalar) returns special_legendre_polynomial_p_n_scalar,
+            out special_legendre_polynomial_p_n_scalar_out;
+        function (x: scalar, n: tensor) returns special_legendre_polynomial_p_x_scalar,
+            out special_legendre_polynomial_p_x_scalar_out;
+    }
+    "special_bessel_j0" in "_special": "`sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0." {
+        function (input: tensor) returns special_bessel_j0, out special_bessel_j0_out;
+    }
+    "special_bessel_j1" in "_special": "`x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1." {
+        function (input: tensor) returns special_bessel_j1, out special_bessel_j1_out;
+    }
+    "special_bessel_y0" in "_special": "The Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0." {
+        function (input: tensor) returns special_bessel_y0, out special_bessel_y0_out;
+    }
+    "special_bessel_y1" in "_special": "The Bessel function of the second kind, of order 1: minus the derivative of that of order 0." {
+        function (input: tensor) returns special_bessel_y1, out special_bessel_y1_out;
+    }
+    "special_modified_bessel_k0" in "_special": "The integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0." {
+        function (input: tensor) returns special_modified_bessel_k0, out special_modified_bessel_k0_out;
+    }
+    "special_modified_bessel_k1" in "_special": "The integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1." {
+        function (input: tensor) returns special_modified_bessel_k1, out special_modified_bessel_k1_out;
+    }
+    "special_scaled_modified_bessel_k0" in "_special": "`exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0." {
+        function (x: tensor) returns special_scaled_modified_bessel_k0, out special_scaled_modified_bessel_k0_out;
+    }
+    "special_scaled_modified_bessel_k1" in "_special": "`exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1." {
+        function (x: tensor) returns special_scaled_modified_bessel_k1, out special_scaled_modified_bessel_k1_out;
+    }
+    "special_spherical_bessel_j0" in "_special": "`sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0." {
+        function (x: tensor) returns special_spherical_bessel_j0, out special_spherical_bessel_j0_out;
+    }
+    "special_airy_ai" in "_special": "`1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai." {
+        function (x: tensor) returns special_airy_ai, out special_airy_ai_out;
+    }
+    "special_modified_bessel_i0" in "_special": "`i0`, the modified Bessel function of the first kind, of order 0." {
+        function (input: tensor) returns special_modified_bessel_i0, out special_modified_bessel_i0_out;
+    }
+    "special_modified_bessel_i1" in "_special": "`i1`, the modified Bessel function of the first kind, of order 1." {
+        function (input: tensor) returns special_modified_bessel_i1, out special_modified_bessel_i1_out;
+    }
+}

@@ -2,308 +2,47 @@
 
 //! The names in Python of the operators in `split`.
 
-use crate::arguments::{Overload, Signature, int, ints, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        UNSAFE_SPLIT,
-        "unsafe_split(Tensor input, int split_size, int dim=0)\n\nThe pieces of `split`, each of which autograd allows to be written in place."
-    ),
-    method!(
-        UNSAFE_SPLIT,
-        "unsafe_split(int split_size, int dim=0)\n\nThe pieces of `split`, each of which autograd allows to be written in place."
-    ),
-    function!(
-        "",
-        UNSAFE_SPLIT_WITH_SIZES,
-        "unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0)\n\nThe pieces of `split_with_sizes`, each of which autograd allows to be written in place."
-    ),
-    method!(
-        UNSAFE_SPLIT_WITH_SIZES,
-        "unsafe_split_with_sizes(int[] split_sizes, int dim=0)\n\nThe pieces of `split_with_sizes`, each of which autograd allows to be written in place."
-    ),
-    function!(
-        "",
-        UNSAFE_CHUNK,
-        "unsafe_chunk(Tensor input, int chunks, int dim=0)\n\nThe pieces of `chunk`, each of which autograd allows to be written in place."
-    ),
-    method!(
-        UNSAFE_CHUNK,
-        "unsafe_chunk(int chunks, int dim=0)\n\nThe pieces of `chunk`, each of which autograd allows to be written in place."
-    ),
-    function!(
-        "",
-        HSPLIT,
-        "hsplit(Tensor input, int sections)\nhsplit(Tensor input, int[] indices)\n\nEqual pieces along the second dimension, of a vector along the only one."
-    ),
-    method!(
-        HSPLIT,
-        "hsplit(int sections)\nhsplit(int[] indices)\n\nEqual pieces along the second dimension, of a vector along the only one."
-    ),
-    function!(
-        "",
-        VSPLIT,
-        "vsplit(Tensor input, int sections)\nvsplit(Tensor input, int[] indices)\n\nEqual pieces along the first dimension."
-    ),
-    method!(VSPLIT, "vsplit(int sections)\nvsplit(int[] indices)\n\nEqual pieces along the first dimension."),
-    function!(
-        "",
-        DSPLIT,
-        "dsplit(Tensor input, int sections)\ndsplit(Tensor input, int[] indices)\n\nEqual pieces along the third dimension."
-    ),
-    method!(DSPLIT, "dsplit(int sections)\ndsplit(int[] indices)\n\nEqual pieces along the third dimension."),
-    function!(
-        "",
-        SPLIT,
-        "split(Tensor input, int split_size, int dim=0)\nsplit(Tensor input, int[] split_size, int dim=0)\n\nViews of `split_size` indices of a dimension each; the last one may be smaller."
-    ),
-    method!(
-        SPLIT,
-        "split(int split_size, int dim=0)\nsplit(int[] split_size, int dim=0)\n\nViews of `split_size` indices of a dimension each; the last one may be smaller."
-    ),
-    function!(
-        "",
-        SPLIT_WITH_SIZES,
-        "split_with_sizes(Tensor input, int[] split_sizes, int dim=0)\n\nViews of the given sizes, whose sum must be the size of the dimension."
-    ),
-    method!(
-        SPLIT_WITH_SIZES,
-        "split_with_sizes(int[] split_sizes, int dim=0)\n\nViews of the given sizes, whose sum must be the size of the dimension."
-    ),
-    function!(
-        "",
-        CHUNK,
-        "chunk(Tensor input, int chunks, int dim=0)\n\nAt most `chunks` views of equal size; the last one may be smaller."
-    ),
-    method!(
-        CHUNK,
-        "chunk(int chunks, int dim=0)\n\nAt most `chunks` views of equal size; the last one may be smaller."
-    ),
-    function!(
-        "",
-        TENSOR_SPLIT,
-        "tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(Tensor input, int sections, int dim=0)\ntensor_split(Tensor input, int[] indices, int dim=0)\n\nViews split at the indices in a vector, or as many views as a tensor without dimensions says."
-    ),
-    method!(
-        TENSOR_SPLIT,
-        "tensor_split(Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(int sections, int dim=0)\ntensor_split(int[] indices, int dim=0)\n\nViews split at the indices in a vector, or as many views as a tensor without dimensions says."
-    ),
-    function!(
-        "",
-        UNBIND,
-        "unbind(Tensor input, int dim=0)\n\nThe slices of a dimension, which is removed, as views."
-    ),
-    method!(UNBIND, "unbind(int dim=0)\n\nThe slices of a dimension, which is removed, as views."),
-];
-
-static UNSAFE_SPLIT: Signature = Signature {
-    name: "unsafe_split",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("split_size"), int("dim").or("0")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, split_size, dim) = (a.tensor(0)?, a.int(1)?, a.int_or(2, 0)?);
-            a.returns(|| ops::unsafe_split_tensor(&self_, split_size, dim))
-        },
-    }],
-};
-
-static UNSAFE_SPLIT_WITH_SIZES: Signature = Signature {
-    name: "unsafe_split_with_sizes",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("split_sizes", 0), int("dim").or("0")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, split_sizes, dim) = (a.tensor(0)?, a.ints(1)?, a.int_or(2, 0)?);
-            a.returns(|| ops::unsafe_split_with_sizes(&self_, &split_sizes, dim))
-        },
-    }],
-};
-
-static UNSAFE_CHUNK: Signature = Signature {
-    name: "unsafe_chunk",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("chunks"), int("dim").or("0")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, chunks, dim) = (a.tensor(0)?, a.int(1)?, a.int_or(2, 0)?);
-            a.returns(|| ops::unsafe_chunk(&self_, chunks, dim))
-        },
-    }],
-};
-
-static HSPLIT: Signature = Signature {
-    name: "hsplit",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), int("sections")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, sections) = (a.tensor(0)?, a.int(1)?);
-                a.views(|| ops::hsplit_int(&self_, sections))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("indices", 0)],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, indices) = (a.tensor(0)?, a.ints(1)?);
-                a.views(|| ops::hsplit_array(&self_, &indices))
-            },
-        },
-    ],
-};
-
-static VSPLIT: Signature = Signature {
-    name: "vsplit",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), int("sections")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, sections) = (a.tensor(0)?, a.int(1)?);
-                a.views(|| ops::vsplit_int(&self_, sections))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("indices", 0)],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, indices) = (a.tensor(0)?, a.ints(1)?);
-                a.views(|| ops::vsplit_array(&self_, &indices))
-            },
-        },
-    ],
-};
-
-static DSPLIT: Signature = Signature {
-    name: "dsplit",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), int("sections")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, sections) = (a.tensor(0)?, a.int(1)?);
-                a.views(|| ops::dsplit_int(&self_, sections))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("indices", 0)],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, indices) = (a.tensor(0)?, a.ints(1)?);
-                a.views(|| ops::dsplit_array(&self_, &indices))
-            },
-        },
-    ],
-};
-
-static SPLIT: Signature = Signature {
-    name: "split",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), int("split_size"), int("dim").or("0")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, split_size, dim) = (a.tensor(0)?, a.int(1)?, a.int_or(2, 0)?);
-                a.views(|| ops::split_tensor(&self_, split_size, dim))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("split_size", 0), int("dim").or("0")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, split_size, dim) = (a.tensor(0)?, a.ints(1)?, a.int_or(2, 0)?);
-                a.views(|| ops::split_sizes(&self_, &split_size, dim))
-            },
-        },
-    ],
-};
-
-static SPLIT_WITH_SIZES: Signature = Signature {
-    name: "split_with_sizes",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("split_sizes", 0), int("dim").or("0")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, split_sizes, dim) = (a.tensor(0)?, a.ints(1)?, a.int_or(2, 0)?);
-            a.views(|| ops::split_with_sizes(&self_, &split_sizes, dim))
-        },
-    }],
-};
-
-static CHUNK: Signature = Signature {
-    name: "chunk",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("chunks"), int("dim").or("0")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, chunks, dim) = (a.tensor(0)?, a.int(1)?, a.int_or(2, 0)?);
-            a.views(|| ops::chunk(&self_, chunks, dim))
-        },
-    }],
-};
-
-static TENSOR_SPLIT: Signature = Signature {
-    name: "tensor_split",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("tensor_indices_or_sections"), int("dim").or("0")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, tensor_indices_or_sections, dim) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 0)?);
-                a.views(|| {
-                    ops::tensor_split_tensor_indices_or_sections(&self_, &tensor_indices_or_sections, dim)
-                })
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), int("sections"), int("dim").or("0")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, sections, dim) = (a.tensor(0)?, a.int(1)?, a.int_or(2, 0)?);
-                a.views(|| ops::tensor_split_sections(&self_, sections, dim))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("indices", 0), int("dim").or("0")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, indices, dim) = (a.tensor(0)?, a.ints(1)?, a.int_or(2, 0)?);
-                a.views(|| ops::tensor_split_indices(&self_, &indices, dim))
-            },
-        },
-    ],
-};
-
-static UNBIND: Signature = Signature {
-    name: "unbind",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim").or("0")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim) = (a.tensor(0)?, a.int_or(1, 0)?);
-            a.views(|| ops::unbind_int(&self_, dim))
-        },
-    }],
-};
+bindings! {
+    "unsafe_split": "The pieces of `split`, each of which autograd allows to be written in place." {
+        both 0 (input: tensor, split_size: int, dim: int = "0" 0) returns unsafe_split_tensor;
+    }
+    "unsafe_split_with_sizes": "The pieces of `split_with_sizes`, each of which autograd allows to be written in place." {
+        both 0 (input: tensor, split_sizes: ints(0), dim: int = "0" 0) returns unsafe_split_with_sizes;
+    }
+    "unsafe_chunk": "The pieces of `chunk`, each of which autograd allows to be written in place." {
+        both 0 (input: tensor, chunks: int, dim: int = "0" 0) returns unsafe_chunk;
+    }
+    "hsplit": "Equal pieces along the second dimension, of a vector along the only one." {
+        both 0 (input: tensor, sections: int) views hsplit_int;
+        both 0 (input: tensor, indices: ints(0)) views hsplit_array;
+    }
+    "vsplit": "Equal pieces along the first dimension." {
+        both 0 (input: tensor, sections: int) views vsplit_int;
+        both 0 (input: tensor, indices: ints(0)) views vsplit_array;
+    }
+    "dsplit": "Equal pieces along the third dimension." {
+        both 0 (input: tensor, sections: int) views dsplit_int;
+        both 0 (input: tensor, indices: ints(0)) views dsplit_array;
+    }
+    "split": "Views of `split_size` indices of a dimension each; the last one may be smaller." {
+        both 0 (input: tensor, split_size: int, dim: int = "0" 0) views split_tensor;
+        both 0 (input: tensor, split_size: ints(0), dim: int = "0" 0) views split_sizes;
+    }
+    "split_with_sizes": "Views of the given sizes, whose sum must be the size of the dimension." {
+        both 0 (input: tensor, split_sizes: ints(0), dim: int = "0" 0) views split_with_sizes;
+    }
+    "chunk": "At most `chunks` views of equal size; the last one may be smaller." {
+        both 0 (input: tensor, chunks: int, dim: int = "0" 0) views chunk;
+    }
+    "tensor_split": "Views split at the indices in a vector, or as many views as a tensor without dimensions says." {
+        both 0 (input: tensor, tensor_indices_or_sections: tensor,
+            dim: int = "0" 0) views tensor_split_tensor_indices_or_sections;
+        both 0 (input: tensor, sections: int, dim: int = "0" 0) views tensor_split_sections;
+        both 0 (input: tensor, indices: ints(0), dim: int = "0" 0) views tensor_split_indices;
+    }
+    "unbind": "The slices of a dimension, which is removed, as views." {
+        both 0 (input: tensor, dim: int = "0" 0) views unbind_int;
+    }
+}

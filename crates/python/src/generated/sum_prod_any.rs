@@ -2,419 +2,49 @@
 
 //! The names in Python of the operators in `sum_prod_any`.
 
-use crate::arguments::{Overload, Signature, boolean, dtype, int, ints, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        SUM,
-        "sum(Tensor input, *, dtype? dtype=None, Tensor out=None)\nsum(Tensor input, int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe sum of all elements; integers are summed in int64 unless `dtype` says otherwise."
-    ),
-    method!(
-        SUM,
-        "sum(*, dtype? dtype=None, Tensor out=None)\nsum(int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe sum of all elements; integers are summed in int64 unless `dtype` says otherwise."
-    ),
-    function!(
-        "",
-        NANSUM,
-        "nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self)` along the given dimensions, with NaN counted as 0."
-    ),
-    method!(
-        NANSUM,
-        "nansum(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self)` along the given dimensions, with NaN counted as 0."
-    ),
-    function!(
-        "",
-        MEAN,
-        "mean(Tensor input, *, dtype? dtype=None, Tensor out=None)\nmean(Tensor input, int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self) / n` over all n elements of a floating point tensor; NaN if there are none."
-    ),
-    method!(
-        MEAN,
-        "mean(*, dtype? dtype=None, Tensor out=None)\nmean(int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self) / n` over all n elements of a floating point tensor; NaN if there are none."
-    ),
-    function!(
-        "",
-        PROD,
-        "prod(Tensor input, *, dtype? dtype=None, Tensor out=None)\nprod(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe product of all elements; integers are multiplied in int64 unless `dtype` says otherwise."
-    ),
-    method!(
-        PROD,
-        "prod(*, dtype? dtype=None, Tensor out=None)\nprod(int dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe product of all elements; integers are multiplied in int64 unless `dtype` says otherwise."
-    ),
-    function!(
-        "",
-        ANY,
-        "any(Tensor input, *, Tensor out=None)\nany(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\nany(Tensor input, int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether any element is nonzero; the result is bool, but uint8 for uint8."
-    ),
-    method!(
-        ANY,
-        "any(*, Tensor out=None)\nany(int dim, bool keepdim=False, *, Tensor out=None)\nany(int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether any element is nonzero; the result is bool, but uint8 for uint8."
-    ),
-    function!(
-        "",
-        ALL,
-        "all(Tensor input, *, Tensor out=None)\nall(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\nall(Tensor input, int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether all elements are nonzero; the result is bool, but uint8 for uint8."
-    ),
-    method!(
-        ALL,
-        "all(*, Tensor out=None)\nall(int dim, bool keepdim=False, *, Tensor out=None)\nall(int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether all elements are nonzero; the result is bool, but uint8 for uint8."
-    ),
-    function!(
-        "",
-        COUNT_NONZERO,
-        "count_nonzero(Tensor input, int? dim=None, *, Tensor out=None)\ncount_nonzero(Tensor input, int[] dim, *, Tensor out=None)\n\nThe number of nonzero elements, along one dimension or of all."
-    ),
-    method!(
-        COUNT_NONZERO,
-        "count_nonzero(int? dim=None, *, Tensor out=None)\ncount_nonzero(int[] dim, *, Tensor out=None)\n\nThe number of nonzero elements, along one dimension or of all."
-    ),
-    function!(
-        "",
-        LOGSUMEXP,
-        "logsumexp(Tensor input, int[1] dim, bool keepdim=False, *, Tensor out=None)\n\n`log(sum(exp(self)))` along the given dimensions, without overflow; integers give the default floating point type."
-    ),
-    method!(
-        LOGSUMEXP,
-        "logsumexp(int[1] dim, bool keepdim=False, *, Tensor out=None)\n\n`log(sum(exp(self)))` along the given dimensions, without overflow; integers give the default floating point type."
-    ),
-    function!(
-        "",
-        NANMEAN,
-        "nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN."
-    ),
-    method!(
-        NANMEAN,
-        "nanmean(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN."
-    ),
-];
-
-static SUM: Signature = Signature {
-    name: "sum",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dtype) = (a.tensor(0)?, a.optional_dtype(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::sum_out(&self_, dtype, &out));
-                }
-                a.returns(|| ops::sum(&self_, dtype))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none(),
-                boolean("keepdim").or("False"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim, dtype) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, false)?, a.optional_dtype(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a
-                        .writes(4, || ops::sum_intlist_out(&self_, dim.as_deref(), keepdim, dtype, &out));
-                }
-                a.returns(|| ops::sum_dim_intlist(&self_, dim.as_deref(), keepdim, dtype))
-            },
-        },
-    ],
-};
-
-static NANSUM: Signature = Signature {
-    name: "nansum",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("dim", 1).or_none().or("None"),
-            boolean("keepdim").or("False"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, keepdim, dtype) =
-                (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, false)?, a.optional_dtype(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::nansum_out(&self_, dim.as_deref(), keepdim, dtype, &out));
-            }
-            a.returns(|| ops::nansum(&self_, dim.as_deref(), keepdim, dtype))
-        },
-    }],
-};
-
-static MEAN: Signature = Signature {
-    name: "mean",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dtype) = (a.tensor(0)?, a.optional_dtype(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::mean_dtype_out(&self_, dtype, &out));
-                }
-                a.returns(|| ops::mean(&self_, dtype))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none(),
-                boolean("keepdim").or("False"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim, dtype) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, false)?, a.optional_dtype(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::mean_out(&self_, dim.as_deref(), keepdim, dtype, &out));
-                }
-                a.returns(|| ops::mean_dim(&self_, dim.as_deref(), keepdim, dtype))
-            },
-        },
-    ],
-};
-
-static PROD: Signature = Signature {
-    name: "prod",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dtype) = (a.tensor(0)?, a.optional_dtype(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::prod_out(&self_, dtype, &out));
-                }
-                a.returns(|| ops::prod(&self_, dtype))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                boolean("keepdim").or("False"),
-                dtype("dtype").by_keyword().or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim, dtype) =
-                    (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?, a.optional_dtype(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::prod_int_out(&self_, dim, keepdim, dtype, &out));
-                }
-                a.returns(|| ops::prod_dim_int(&self_, dim, keepdim, dtype))
-            },
-        },
-    ],
-};
-
-static ANY: Signature = Signature {
-    name: "any",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                if let Some(out) = a.optional_tensor(1)? {
-                    return a.writes(1, || ops::any_all_out(&self_, &out));
-                }
-                a.returns(|| ops::any(&self_))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                boolean("keepdim").or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::any_out(&self_, dim, keepdim, &out));
-                }
-                a.returns(|| ops::any_dim(&self_, dim, keepdim))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 0).or_none().or("None"),
-                boolean("keepdim").or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim) = (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, false)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::any_dims_out(&self_, dim.as_deref(), keepdim, &out));
-                }
-                a.returns(|| ops::any_dims(&self_, dim.as_deref(), keepdim))
-            },
-        },
-    ],
-};
-
-static ALL: Signature = Signature {
-    name: "all",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                if let Some(out) = a.optional_tensor(1)? {
-                    return a.writes(1, || ops::all_all_out(&self_, &out));
-                }
-                a.returns(|| ops::all(&self_))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim"),
-                boolean("keepdim").or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::all_out(&self_, dim, keepdim, &out));
-                }
-                a.returns(|| ops::all_dim(&self_, dim, keepdim))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 0).or_none().or("None"),
-                boolean("keepdim").or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, keepdim) = (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, false)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::all_dims_out(&self_, dim.as_deref(), keepdim, &out));
-                }
-                a.returns(|| ops::all_dims(&self_, dim.as_deref(), keepdim))
-            },
-        },
-    ],
-};
-
-static COUNT_NONZERO: Signature = Signature {
-    name: "count_nonzero",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("dim").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim) = (a.tensor(0)?, a.optional_int(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::count_nonzero_out(&self_, dim, &out));
-                }
-                a.returns(|| ops::count_nonzero(&self_, dim))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("dim", 0), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim) = (a.tensor(0)?, a.ints(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::count_nonzero_dim_intlist_out(&self_, &dim, &out));
-                }
-                a.returns(|| ops::count_nonzero_dim_intlist(&self_, &dim))
-            },
-        },
-    ],
-};
-
-static LOGSUMEXP: Signature = Signature {
-    name: "logsumexp",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("dim", 1),
-            boolean("keepdim").or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, keepdim) = (a.tensor(0)?, a.ints(1)?, a.boolean_or(2, false)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::logsumexp_out(&self_, &dim, keepdim, &out));
-            }
-            a.returns(|| ops::logsumexp(&self_, &dim, keepdim))
-        },
-    }],
-};
-
-static NANMEAN: Signature = Signature {
-    name: "nanmean",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("dim", 1).or_none().or("None"),
-            boolean("keepdim").or("False"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, keepdim, dtype) =
-                (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, false)?, a.optional_dtype(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::nanmean_out(&self_, dim.as_deref(), keepdim, dtype, &out));
-            }
-            a.returns(|| ops::nanmean(&self_, dim.as_deref(), keepdim, dtype))
-        },
-    }],
-};
+bindings! {
+    "sum": "The sum of all elements; integers are summed in int64 unless `dtype` says otherwise." {
+        both 0 (input: tensor, dtype: keyword optional dtype = "None" None) returns sum, out sum_out;
+        both 0 (input: tensor, dim: optional ints(1), keepdim: boolean = "False" false,
+            dtype: keyword optional dtype = "None" None) returns sum_dim_intlist, out sum_intlist_out;
+    }
+    "nansum": "`sum(self)` along the given dimensions, with NaN counted as 0." {
+        both 0 (input: tensor, dim: optional ints(1) = "None" None, keepdim: boolean = "False" false,
+            dtype: keyword optional dtype = "None" None) returns nansum, out nansum_out;
+    }
+    "mean": "`sum(self) / n` over all n elements of a floating point tensor; NaN if there are none." {
+        both 0 (input: tensor, dtype: keyword optional dtype = "None" None) returns mean, out mean_dtype_out;
+        both 0 (input: tensor, dim: optional ints(1), keepdim: boolean = "False" false,
+            dtype: keyword optional dtype = "None" None) returns mean_dim, out mean_out;
+    }
+    "prod": "The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise." {
+        both 0 (input: tensor, dtype: keyword optional dtype = "None" None) returns prod, out prod_out;
+        both 0 (input: tensor, dim: int, keepdim: boolean = "False" false,
+            dtype: keyword optional dtype = "None" None) returns prod_dim_int, out prod_int_out;
+    }
+    "any": "Whether any element is nonzero; the result is bool, but uint8 for uint8." {
+        both 0 (input: tensor) returns any, out any_all_out;
+        both 0 (input: tensor, dim: int, keepdim: boolean = "False" false) returns any_dim, out any_out;
+        both 0 (input: tensor, dim: optional ints(0) = "None" None,
+            keepdim: boolean = "False" false) returns any_dims, out any_dims_out;
+    }
+    "all": "Whether all elements are nonzero; the result is bool, but uint8 for uint8." {
+        both 0 (input: tensor) returns all, out all_all_out;
+        both 0 (input: tensor, dim: int, keepdim: boolean = "False" false) returns all_dim, out all_out;
+        both 0 (input: tensor, dim: optional ints(0) = "None" None,
+            keepdim: boolean = "False" false) returns all_dims, out all_dims_out;
+    }
+    "count_nonzero": "The number of nonzero elements, along one dimension or of all." {
+        both 0 (input: tensor, dim: optional int = "None" None) returns count_nonzero, out count_nonzero_out;
+        both 0 (input: tensor, dim: ints(0)) returns count_nonzero_dim_intlist, out count_nonzero_dim_intlist_out;
+    }
+    "logsumexp": "`log(sum(exp(self)))` along the given dimensions, without overflow; integers give the default floating point type." {
+        both 0 (input: tensor, dim: ints(1), keepdim: boolean = "False" false) returns logsumexp, out logsumexp_out;
+    }
+    "nanmean": "`nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN." {
+        both 0 (input: tensor, dim: optional ints(1) = "None" None, keepdim: boolean = "False" false,
+            dtype: keyword optional dtype = "None" None) returns nanmean, out nanmean_out;
+    }
+}

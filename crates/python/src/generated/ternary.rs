@@ -2,417 +2,60 @@
 
 //! The names in Python of the operators in `ternary`.
 
-use crate::arguments::{Overload, Signature, scalar, tensor};
-use crate::call::{Binding, function, method};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        LERP,
-        "lerp(Tensor input, Tensor end, Tensor weight, *, Tensor out=None)\nlerp(Tensor input, Tensor end, Number weight, *, Tensor out=None)\n\n`self + weight * (end - self)`, for floating point numbers of one type."
-    ),
-    method!(
-        LERP,
-        "lerp(Tensor end, Tensor weight, *, Tensor out=None)\nlerp(Tensor end, Number weight, *, Tensor out=None)\n\n`self + weight * (end - self)`, for floating point numbers of one type."
-    ),
-    method!(
-        LERP_,
-        "lerp_(Tensor end, Tensor weight)\nlerp_(Tensor end, Number weight)\n\n`self + weight * (end - self)`, for floating point numbers of one type."
-    ),
-    function!(
-        "",
-        ADDCMUL,
-        "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Number value=1, Tensor out=None)\n\n`self + value * tensor1 * tensor2`."
-    ),
-    method!(
-        ADDCMUL,
-        "addcmul(Tensor tensor1, Tensor tensor2, *, Number value=1, Tensor out=None)\n\n`self + value * tensor1 * tensor2`."
-    ),
-    method!(
-        ADDCMUL_,
-        "addcmul_(Tensor tensor1, Tensor tensor2, *, Number value=1)\n\n`self + value * tensor1 * tensor2`."
-    ),
-    function!(
-        "",
-        ADDCDIV,
-        "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Number value=1, Tensor out=None)\n\n`self + value * tensor1 / tensor2`, for floating point numbers."
-    ),
-    method!(
-        ADDCDIV,
-        "addcdiv(Tensor tensor1, Tensor tensor2, *, Number value=1, Tensor out=None)\n\n`self + value * tensor1 / tensor2`, for floating point numbers."
-    ),
-    method!(
-        ADDCDIV_,
-        "addcdiv_(Tensor tensor1, Tensor tensor2, *, Number value=1)\n\n`self + value * tensor1 / tensor2`, for floating point numbers."
-    ),
-    function!(
-        "",
-        CLAMP,
-        "clamp(Tensor input, Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Tensor input, Number? min=None, Number? max=None, *, Tensor out=None)\n\n`min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated."
-    ),
-    method!(
-        CLAMP,
-        "clamp(Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Number? min=None, Number? max=None, *, Tensor out=None)\n\n`min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated."
-    ),
-    method!(
-        CLAMP_,
-        "clamp_(Tensor? min=None, Tensor? max=None)\nclamp_(Number? min=None, Number? max=None)\n\n`min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated."
-    ),
-    function!(
-        "",
-        CLAMP_MIN,
-        "clamp_min(Tensor input, Tensor min, *, Tensor out=None)\nclamp_min(Tensor input, Number min, *, Tensor out=None)\n\n`max(self, min)`, element by element, NaN where either is NaN."
-    ),
-    method!(
-        CLAMP_MIN,
-        "clamp_min(Tensor min, *, Tensor out=None)\nclamp_min(Number min, *, Tensor out=None)\n\n`max(self, min)`, element by element, NaN where either is NaN."
-    ),
-    method!(
-        CLAMP_MIN_,
-        "clamp_min_(Tensor min)\nclamp_min_(Number min)\n\n`max(self, min)`, element by element, NaN where either is NaN."
-    ),
-    function!(
-        "",
-        CLAMP_MAX,
-        "clamp_max(Tensor input, Tensor max, *, Tensor out=None)\nclamp_max(Tensor input, Number max, *, Tensor out=None)\n\n`min(self, max)`, element by element, NaN where either is NaN."
-    ),
-    method!(
-        CLAMP_MAX,
-        "clamp_max(Tensor max, *, Tensor out=None)\nclamp_max(Number max, *, Tensor out=None)\n\n`min(self, max)`, element by element, NaN where either is NaN."
-    ),
-    method!(
-        CLAMP_MAX_,
-        "clamp_max_(Tensor max)\nclamp_max_(Number max)\n\n`min(self, max)`, element by element, NaN where either is NaN."
-    ),
-];
-
-static LERP: Signature = Signature {
-    name: "lerp",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("end"),
-                tensor("weight"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, end, weight) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::lerp_tensor_out(&self_, &end, &weight, &out));
-                }
-                a.returns(|| ops::lerp_tensor(&self_, &end, &weight))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("end"),
-                scalar("weight"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, end, weight) = (a.tensor(0)?, a.tensor(1)?, a.scalar(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::lerp_scalar_out(&self_, &end, weight, &out));
-                }
-                a.returns(|| ops::lerp_scalar(&self_, &end, weight))
-            },
-        },
-    ],
-};
-
-static LERP_: Signature = Signature {
-    name: "lerp_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("end"), tensor("weight")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, end, weight) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
-                a.writes(0, || ops::lerp__tensor(&self_, &end, &weight))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), tensor("end"), scalar("weight")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, end, weight) = (a.tensor(0)?, a.tensor(1)?, a.scalar(2)?);
-                a.writes(0, || ops::lerp__scalar(&self_, &end, weight))
-            },
-        },
-    ],
-};
-
-static ADDCMUL: Signature = Signature {
-    name: "addcmul",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("tensor1"),
-            tensor("tensor2"),
-            scalar("value").by_keyword().or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, tensor1, tensor2, value) =
-                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.scalar_or(3, Scalar::Int(1))?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::addcmul_out(&self_, &tensor1, &tensor2, value, &out));
-            }
-            a.returns(|| ops::addcmul(&self_, &tensor1, &tensor2, value))
-        },
-    }],
-};
-
-static ADDCMUL_: Signature = Signature {
-    name: "addcmul_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("tensor1"),
-            tensor("tensor2"),
-            scalar("value").by_keyword().or("1"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, tensor1, tensor2, value) =
-                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.scalar_or(3, Scalar::Int(1))?);
-            a.writes(0, || ops::addcmul_(&self_, &tensor1, &tensor2, value))
-        },
-    }],
-};
-
-static ADDCDIV: Signature = Signature {
-    name: "addcdiv",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("tensor1"),
-            tensor("tensor2"),
-            scalar("value").by_keyword().or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, tensor1, tensor2, value) =
-                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.scalar_or(3, Scalar::Int(1))?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::addcdiv_out(&self_, &tensor1, &tensor2, value, &out));
-            }
-            a.returns(|| ops::addcdiv(&self_, &tensor1, &tensor2, value))
-        },
-    }],
-};
-
-static ADDCDIV_: Signature = Signature {
-    name: "addcdiv_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("tensor1"),
-            tensor("tensor2"),
-            scalar("value").by_keyword().or("1"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, tensor1, tensor2, value) =
-                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.scalar_or(3, Scalar::Int(1))?);
-            a.writes(0, || ops::addcdiv_(&self_, &tensor1, &tensor2, value))
-        },
-    }],
-};
-
-static CLAMP: Signature = Signature {
-    name: "clamp",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("min").or_none().or("None"),
-                tensor("max").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, min, max) = (a.tensor(0)?, a.optional_tensor(1)?, a.optional_tensor(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a
-                        .writes(3, || ops::clamp_tensor_out(&self_, min.as_deref(), max.as_deref(), &out));
-                }
-                a.returns(|| ops::clamp_tensor(&self_, min.as_deref(), max.as_deref()))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("min").or_none().or("None"),
-                scalar("max").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, min, max) = (a.tensor(0)?, a.optional_scalar(1)?, a.optional_scalar(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::clamp_out(&self_, min, max, &out));
-                }
-                a.returns(|| ops::clamp(&self_, min, max))
-            },
-        },
-    ],
-};
-
-static CLAMP_: Signature = Signature {
-    name: "clamp_",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("min").or_none().or("None"),
-                tensor("max").or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, min, max) = (a.tensor(0)?, a.optional_tensor(1)?, a.optional_tensor(2)?);
-                a.writes(0, || ops::clamp__tensor(&self_, min.as_deref(), max.as_deref()))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("min").or_none().or("None"),
-                scalar("max").or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, min, max) = (a.tensor(0)?, a.optional_scalar(1)?, a.optional_scalar(2)?);
-                a.writes(0, || ops::clamp_(&self_, min, max))
-            },
-        },
-    ],
-};
-
-static CLAMP_MIN: Signature = Signature {
-    name: "clamp_min",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("min"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, min) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::clamp_min_tensor_out(&self_, &min, &out));
-                }
-                a.returns(|| ops::clamp_min_tensor(&self_, &min))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("min"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, min) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::clamp_min_out(&self_, min, &out));
-                }
-                a.returns(|| ops::clamp_min(&self_, min))
-            },
-        },
-    ],
-};
-
-static CLAMP_MIN_: Signature = Signature {
-    name: "clamp_min_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("min")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, min) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::clamp_min__tensor(&self_, &min))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("min")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, min) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::clamp_min_(&self_, min))
-            },
-        },
-    ],
-};
-
-static CLAMP_MAX: Signature = Signature {
-    name: "clamp_max",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("max"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, max) = (a.tensor(0)?, a.tensor(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::clamp_max_tensor_out(&self_, &max, &out));
-                }
-                a.returns(|| ops::clamp_max_tensor(&self_, &max))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("max"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, max) = (a.tensor(0)?, a.scalar(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::clamp_max_out(&self_, max, &out));
-                }
-                a.returns(|| ops::clamp_max(&self_, max))
-            },
-        },
-    ],
-};
-
-static CLAMP_MAX_: Signature = Signature {
-    name: "clamp_max_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("max")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, max) = (a.tensor(0)?, a.tensor(1)?);
-                a.writes(0, || ops::clamp_max__tensor(&self_, &max))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), scalar("max")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, max) = (a.tensor(0)?, a.scalar(1)?);
-                a.writes(0, || ops::clamp_max_(&self_, max))
-            },
-        },
-    ],
-};
+bindings! {
+    "lerp": "`self + weight * (end - self)`, for floating point numbers of one type." {
+        both 0 (input: tensor, end: tensor, weight: tensor) returns lerp_tensor, out lerp_tensor_out;
+        both 0 (input: tensor, end: tensor, weight: scalar) returns lerp_scalar, out lerp_scalar_out;
+    }
+    "lerp_": "`self + weight * (end - self)`, for floating point numbers of one type." {
+        method 0 (input: tensor, end: tensor, weight: tensor) writes(0) lerp__tensor;
+        method 0 (input: tensor, end: tensor, weight: scalar) writes(0) lerp__scalar;
+    }
+    "addcmul": "`self + value * tensor1 * tensor2`." {
+        both 0 (input: tensor, tensor1: tensor, tensor2: tensor,
+            value: keyword scalar = "1" Scalar::Int(1)) returns addcmul, out addcmul_out;
+    }
+    "addcmul_": "`self + value * tensor1 * tensor2`." {
+        method 0 (input: tensor, tensor1: tensor, tensor2: tensor,
+            value: keyword scalar = "1" Scalar::Int(1)) writes(0) addcmul_;
+    }
+    "addcdiv": "`self + value * tensor1 / tensor2`, for floating point numbers." {
+        both 0 (input: tensor, tensor1: tensor, tensor2: tensor,
+            value: keyword scalar = "1" Scalar::Int(1)) returns addcdiv, out addcdiv_out;
+    }
+    "addcdiv_": "`self + value * tensor1 / tensor2`, for floating point numbers." {
+        method 0 (input: tensor, tensor1: tensor, tensor2: tensor,
+            value: keyword scalar = "1" Scalar::Int(1)) writes(0) addcdiv_;
+    }
+    "clamp": "`min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated." {
+        both 0 (input: tensor, min: optional tensor = "None" None,
+            max: optional tensor = "None" None) returns clamp_tensor, out clamp_tensor_out;
+        both 0 (input: tensor, min: optional scalar = "None" None, max: optional scalar = "None" None) returns clamp,
+            out clamp_out;
+    }
+    "clamp_": "`min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated." {
+        method 0 (input: tensor, min: optional tensor = "None" None,
+            max: optional tensor = "None" None) writes(0) clamp__tensor;
+        method 0 (input: tensor, min: optional scalar = "None" None,
+            max: optional scalar = "None" None) writes(0) clamp_;
+    }
+    "clamp_min": "`max(self, min)`, element by element, NaN where either is NaN." {
+        both 0 (input: tensor, min: tensor) returns clamp_min_tensor, out clamp_min_tensor_out;
+        both 0 (input: tensor, min: scalar) returns clamp_min, out clamp_min_out;
+    }
+    "clamp_min_": "`max(self, min)`, element by element, NaN where either is NaN." {
+        method 0 (input: tensor, min: tensor) writes(0) clamp_min__tensor;
+        method 0 (input: tensor, min: scalar) writes(0) clamp_min_;
+    }
+    "clamp_max": "`min(self, max)`, element by element, NaN where either is NaN." {
+        both 0 (input: tensor, max: tensor) returns clamp_max_tensor, out clamp_max_tensor_out;
+        both 0 (input: tensor, max: scalar) returns clamp_max, out clamp_max_out;
+    }
+    "clamp_max_": "`min(self, max)`, element by element, NaN where either is NaN." {
+        method 0 (input: tensor, max: tensor) writes(0) clamp_max__tensor;
+        method 0 (input: tensor, max: scalar) writes(0) clamp_max_;
+    }
+}

@@ -2,126 +2,30 @@
 
 //! The names in Python of the operators in `to_contiguous`.
 
-use crate::arguments::{Overload, Signature, memory_format, tensor};
-use crate::call::{Binding, function, method};
+use crate::binding::bindings;
 use flambeau_core::MemoryFormat;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    method!(
-        CONTIGUOUS,
-        "contiguous(*, memory_format memory_format=contiguous_format)\n\n`self` if it has the memory format `memory_format`, else a copy that has."
-    ),
-    function!("", CONJ, "conj(Tensor input)\n\n`self`: all dtypes are real."),
-    method!(CONJ, "conj()\n\n`self`: all dtypes are real."),
-    function!("", RESOLVE_CONJ, "resolve_conj(Tensor input)\n\n`self`: nothing is conjugated lazily."),
-    method!(RESOLVE_CONJ, "resolve_conj()\n\n`self`: nothing is conjugated lazily."),
-    function!("", RESOLVE_NEG, "resolve_neg(Tensor input)\n\n`self`: nothing is negated lazily."),
-    method!(RESOLVE_NEG, "resolve_neg()\n\n`self`: nothing is negated lazily."),
-    function!(
-        "",
-        CONJ_PHYSICAL,
-        "conj_physical(Tensor input, *, Tensor out=None)\n\n`self`: all dtypes are real."
-    ),
-    method!(CONJ_PHYSICAL, "conj_physical(*, Tensor out=None)\n\n`self`: all dtypes are real."),
-    function!("", CONJ_PHYSICAL_, "conj_physical_(Tensor input)\n\n`self`: all dtypes are real."),
-    method!(CONJ_PHYSICAL_, "conj_physical_()\n\n`self`: all dtypes are real."),
-    method!(
-        TYPE_AS,
-        "type_as(Tensor other)\n\n`self` if it has the dtype and device of `other`, else a converted copy."
-    ),
-];
-
-static CONTIGUOUS: Signature = Signature {
-    name: "contiguous",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), memory_format("memory_format").by_keyword().or("contiguous_format")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, memory_format) = (a.tensor(0)?, a.memory_format_or(1, MemoryFormat::Contiguous)?);
-            a.views(|| ops::contiguous(&self_, memory_format))
-        },
-    }],
-};
-
-static CONJ: Signature = Signature {
-    name: "conj",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.views(|| ops::conj(&self_))
-        },
-    }],
-};
-
-static RESOLVE_CONJ: Signature = Signature {
-    name: "resolve_conj",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.views(|| ops::resolve_conj(&self_))
-        },
-    }],
-};
-
-static RESOLVE_NEG: Signature = Signature {
-    name: "resolve_neg",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.views(|| ops::resolve_neg(&self_))
-        },
-    }],
-};
-
-static CONJ_PHYSICAL: Signature = Signature {
-    name: "conj_physical",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::conj_physical_out(&self_, &out));
-            }
-            a.returns(|| ops::conj_physical(&self_))
-        },
-    }],
-};
-
-static CONJ_PHYSICAL_: Signature = Signature {
-    name: "conj_physical_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::conj_physical_(&self_))
-        },
-    }],
-};
-
-static TYPE_AS: Signature = Signature {
-    name: "type_as",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("other")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
-            a.returns(|| ops::type_as(&self_, &other))
-        },
-    }],
-};
+bindings! {
+    "contiguous": "`self` if it has the memory format `memory_format`, else a copy that has." {
+        method 0 (input: tensor,
+            memory_format: keyword memory_format = "contiguous_format" MemoryFormat::Contiguous) views contiguous;
+    }
+    "conj": "`self`: all dtypes are real." {
+        both 0 (input: tensor) views conj;
+    }
+    "resolve_conj": "`self`: nothing is conjugated lazily." {
+        both 0 (input: tensor) views resolve_conj;
+    }
+    "resolve_neg": "`self`: nothing is negated lazily." {
+        both 0 (input: tensor) views resolve_neg;
+    }
+    "conj_physical": "`self`: all dtypes are real." {
+        both 0 (input: tensor) returns conj_physical, out conj_physical_out;
+    }
+    "conj_physical_": "`self`: all dtypes are real." {
+        both 0 (input: tensor) writes(0) conj_physical_;
+    }
+    "type_as": "`self` if it has the dtype and device of `other`, else a converted copy." {
+        method 0 (input: tensor, other: tensor) returns type_as;
+    }
+}

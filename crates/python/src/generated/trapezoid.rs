@@ -2,97 +2,22 @@
 
 //! The names in Python of the operators in `trapezoid`.
 
-use crate::arguments::{Overload, Signature, float, int, scalar, tensor};
-use crate::call::{Binding, function};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        TRAPEZOID,
-        "trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ntrapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`sum(dx * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` with spacing `dx` by the trapezoidal rule."
-    ),
-    function!(
-        "",
-        TRAPZ,
-        "trapz(Tensor y, *, float dx=1, int dim=-1)\ntrapz(Tensor y, Tensor x, *, int dim=-1)\n\nAs `trapezoid`."
-    ),
-    function!(
-        "",
-        CUMULATIVE_TRAPEZOID,
-        "cumulative_trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ncumulative_trapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`trapezoid` up to each sample but the first, for samples with spacing `dx`."
-    ),
-];
-
-static TRAPEZOID: Signature = Signature {
-    name: "trapezoid",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("y"), scalar("dx").by_keyword().or("1"), int("dim").by_keyword().or("-1")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (y, dx, dim) = (a.tensor(0)?, a.scalar_or(1, Scalar::Int(1))?, a.int_or(2, -1)?);
-                a.returns(|| ops::trapezoid_dx(&y, dx, dim))
-            },
-        },
-        Overload {
-            parameters: &[tensor("y"), tensor("x"), int("dim").by_keyword().or("-1")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (y, x, dim) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, -1)?);
-                a.returns(|| ops::trapezoid_x(&y, &x, dim))
-            },
-        },
-    ],
-};
-
-static TRAPZ: Signature = Signature {
-    name: "trapz",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("y"), float("dx").by_keyword().or("1"), int("dim").by_keyword().or("-1")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (y, dx, dim) = (a.tensor(0)?, a.float_or(1, 1.0)?, a.int_or(2, -1)?);
-                a.returns(|| ops::trapz_dx(&y, dx, dim))
-            },
-        },
-        Overload {
-            parameters: &[tensor("y"), tensor("x"), int("dim").by_keyword().or("-1")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (y, x, dim) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, -1)?);
-                a.returns(|| ops::trapz_x(&y, &x, dim))
-            },
-        },
-    ],
-};
-
-static CUMULATIVE_TRAPEZOID: Signature = Signature {
-    name: "cumulative_trapezoid",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("y"), scalar("dx").by_keyword().or("1"), int("dim").by_keyword().or("-1")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (y, dx, dim) = (a.tensor(0)?, a.scalar_or(1, Scalar::Int(1))?, a.int_or(2, -1)?);
-                a.returns(|| ops::cumulative_trapezoid_dx(&y, dx, dim))
-            },
-        },
-        Overload {
-            parameters: &[tensor("y"), tensor("x"), int("dim").by_keyword().or("-1")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (y, x, dim) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, -1)?);
-                a.returns(|| ops::cumulative_trapezoid_x(&y, &x, dim))
-            },
-        },
-    ],
-};
+bindings! {
+    "trapezoid": "`sum(dx * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` with spacing `dx` by the trapezoidal rule." {
+        function (y: tensor, dx: keyword scalar = "1" Scalar::Int(1),
+            dim: keyword int = "-1" -1) returns trapezoid_dx;
+        function (y: tensor, x: tensor, dim: keyword int = "-1" -1) returns trapezoid_x;
+    }
+    "trapz": "As `trapezoid`." {
+        function (y: tensor, dx: keyword float = "1" 1.0, dim: keyword int = "-1" -1) returns trapz_dx;
+        function (y: tensor, x: tensor, dim: keyword int = "-1" -1) returns trapz_x;
+    }
+    "cumulative_trapezoid": "`trapezoid` up to each sample but the first, for samples with spacing `dx`." {
+        function (y: tensor, dx: keyword scalar = "1" Scalar::Int(1),
+            dim: keyword int = "-1" -1) returns cumulative_trapezoid_dx;
+        function (y: tensor, x: tensor, dim: keyword int = "-1" -1) returns cumulative_trapezoid_x;
+    }
+}

@@ -2,101 +2,19 @@
 
 //! The names in Python of the operators in `tril_triu`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        TRIL,
-        "tril(Tensor input, int diagonal=0, *, Tensor out=None)\n\nThe elements on and below a diagonal of each matrix; those above are replaced by zeros."
-    ),
-    method!(
-        TRIL,
-        "tril(int diagonal=0, *, Tensor out=None)\n\nThe elements on and below a diagonal of each matrix; those above are replaced by zeros."
-    ),
-    method!(
-        TRIL_,
-        "tril_(int diagonal=0)\n\nThe elements on and below a diagonal of each matrix; those above are replaced by zeros."
-    ),
-    function!(
-        "",
-        TRIU,
-        "triu(Tensor input, int diagonal=0, *, Tensor out=None)\n\nThe elements on and above a diagonal of each matrix; those below are replaced by zeros."
-    ),
-    method!(
-        TRIU,
-        "triu(int diagonal=0, *, Tensor out=None)\n\nThe elements on and above a diagonal of each matrix; those below are replaced by zeros."
-    ),
-    method!(
-        TRIU_,
-        "triu_(int diagonal=0)\n\nThe elements on and above a diagonal of each matrix; those below are replaced by zeros."
-    ),
-];
-
-static TRIL: Signature = Signature {
-    name: "tril",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("diagonal").or("0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, diagonal) = (a.tensor(0)?, a.int_or(1, 0)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::tril_out(&self_, diagonal, &out));
-            }
-            a.returns(|| ops::tril(&self_, diagonal))
-        },
-    }],
-};
-
-static TRIL_: Signature = Signature {
-    name: "tril_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("diagonal").or("0")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, diagonal) = (a.tensor(0)?, a.int_or(1, 0)?);
-            a.writes(0, || ops::tril_(&self_, diagonal))
-        },
-    }],
-};
-
-static TRIU: Signature = Signature {
-    name: "triu",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("diagonal").or("0"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, diagonal) = (a.tensor(0)?, a.int_or(1, 0)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::triu_out(&self_, diagonal, &out));
-            }
-            a.returns(|| ops::triu(&self_, diagonal))
-        },
-    }],
-};
-
-static TRIU_: Signature = Signature {
-    name: "triu_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("diagonal").or("0")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, diagonal) = (a.tensor(0)?, a.int_or(1, 0)?);
-            a.writes(0, || ops::triu_(&self_, diagonal))
-        },
-    }],
-};
+bindings! {
+    "tril": "The elements on and below a diagonal of each matrix; those above are replaced by zeros." {
+        both 0 (input: tensor, diagonal: int = "0" 0) returns tril, out tril_out;
+    }
+    "tril_": "The elements on and below a diagonal of each matrix; those above are replaced by zeros." {
+        method 0 (input: tensor, diagonal: int = "0" 0) writes(0) tril_;
+    }
+    "triu": "The elements on and above a diagonal of each matrix; those below are replaced by zeros." {
+        both 0 (input: tensor, diagonal: int = "0" 0) returns triu, out triu_out;
+    }
+    "triu_": "The elements on and above a diagonal of each matrix; those below are replaced by zeros." {
+        method 0 (input: tensor, diagonal: int = "0" 0) writes(0) triu_;
+    }
+}

@@ -2,90 +2,22 @@
 
 //! The names in Python of the operators in `tril_triu_indices`.
 
-use crate::arguments::{Overload, Signature, boolean, device, dtype, int, layout, tensor};
-use crate::call::{Binding, function};
+use crate::binding::bindings;
 use flambeau_core::ScalarType;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        TRIL_INDICES,
-        "tril_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe row and column indices of the elements on and below a diagonal."
-    ),
-    function!(
-        "",
-        TRIU_INDICES,
-        "triu_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe row and column indices of the elements on and above a diagonal."
-    ),
-];
-
-static TRIL_INDICES: Signature = Signature {
-    name: "tril_indices",
-    overloads: &[Overload {
-        parameters: &[
-            int("row"),
-            int("col"),
-            int("offset").or("0"),
-            dtype("dtype").by_keyword().or_none().or("int64"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (row, col, offset, dtype, layout, device, pin_memory) = (
-                a.int(0)?,
-                a.int(1)?,
-                a.int_or(2, 0)?,
-                a.optional_dtype(3)?.or(Some(ScalarType::I64)),
-                a.optional_layout(4)?,
-                a.optional_device(5)?,
-                a.optional_boolean(6)?,
-            );
-            if let Some(out) = a.optional_tensor(8)? {
-                a.agree(3, &out)?;
-                return a.writes(8, || ops::tril_indices_out(row, col, offset, &out));
-            }
-            a.makes(7, || ops::tril_indices(row, col, offset, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static TRIU_INDICES: Signature = Signature {
-    name: "triu_indices",
-    overloads: &[Overload {
-        parameters: &[
-            int("row"),
-            int("col"),
-            int("offset").or("0"),
-            dtype("dtype").by_keyword().or_none().or("int64"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (row, col, offset, dtype, layout, device, pin_memory) = (
-                a.int(0)?,
-                a.int(1)?,
-                a.int_or(2, 0)?,
-                a.optional_dtype(3)?.or(Some(ScalarType::I64)),
-                a.optional_layout(4)?,
-                a.optional_device(5)?,
-                a.optional_boolean(6)?,
-            );
-            if let Some(out) = a.optional_tensor(8)? {
-                a.agree(3, &out)?;
-                return a.writes(8, || ops::triu_indices_out(row, col, offset, &out));
-            }
-            a.makes(7, || ops::triu_indices(row, col, offset, dtype, layout, device, pin_memory))
-        },
-    }],
-};
+bindings! {
+    "tril_indices": "The row and column indices of the elements on and below a diagonal." {
+        function (row: int, col: int, offset: int = "0" 0,
+            dtype: keyword optional dtype = "int64" Some(ScalarType::I64),
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes tril_indices, out tril_indices_out(row, col,
+            offset);
+    }
+    "triu_indices": "The row and column indices of the elements on and above a diagonal." {
+        function (row: int, col: int, offset: int = "0" 0,
+            dtype: keyword optional dtype = "int64" Some(ScalarType::I64),
+            layout: keyword optional layout = "None" None, device: keyword optional device = "None" None,
+            pin_memory: keyword optional boolean = "None" None) makes triu_indices, out triu_indices_out(row, col,
+            offset);
+    }
+}

@@ -2,1521 +2,234 @@
 
 //! The names in Python of the operators in `unary`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
-
-pub(super) static BINDINGS: &[Binding] = &[
-    function!("", NEG, "neg(Tensor input, *, Tensor out=None)\n\n`-self`; not defined for bool."),
-    method!(NEG, "neg(*, Tensor out=None)\n\n`-self`; not defined for bool."),
-    function!("", NEG_, "neg_(Tensor input)\n\n`-self`; not defined for bool."),
-    method!(NEG_, "neg_()\n\n`-self`; not defined for bool."),
-    function!(
-        "",
-        ABS,
-        "abs(Tensor input, *, Tensor out=None)\n\n`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself."
-    ),
-    method!(
-        ABS,
-        "abs(*, Tensor out=None)\n\n`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself."
-    ),
-    function!(
-        "",
-        ABS_,
-        "abs_(Tensor input)\n\n`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself."
-    ),
-    method!(
-        ABS_,
-        "abs_()\n\n`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself."
-    ),
-    function!("", SIGN, "sign(Tensor input, *, Tensor out=None)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
-    method!(SIGN, "sign(*, Tensor out=None)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
-    function!("", SIGN_, "sign_(Tensor input)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
-    method!(SIGN_, "sign_()\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
-    function!("", SGN, "sgn(Tensor input, *, Tensor out=None)\n\nThe sign of each element, as `sign`."),
-    method!(SGN, "sgn(*, Tensor out=None)\n\nThe sign of each element, as `sign`."),
-    function!("", SGN_, "sgn_(Tensor input)\n\nThe sign of each element, as `sign`."),
-    method!(SGN_, "sgn_()\n\nThe sign of each element, as `sign`."),
-    function!("", EXP, "exp(Tensor input, *, Tensor out=None)\n\n`e^self`, the exponential of each element."),
-    method!(EXP, "exp(*, Tensor out=None)\n\n`e^self`, the exponential of each element."),
-    function!("", EXP_, "exp_(Tensor input)\n\n`e^self`, the exponential of each element."),
-    method!(EXP_, "exp_()\n\n`e^self`, the exponential of each element."),
-    function!("", EXP2, "exp2(Tensor input, *, Tensor out=None)\n\n`2^self`, element by element."),
-    method!(EXP2, "exp2(*, Tensor out=None)\n\n`2^self`, element by element."),
-    function!("", EXP2_, "exp2_(Tensor input)\n\n`2^self`, element by element."),
-    method!(EXP2_, "exp2_()\n\n`2^self`, element by element."),
-    function!(
-        "",
-        EXPM1,
-        "expm1(Tensor input, *, Tensor out=None)\n\n`exp(self) - 1`, without cancellation near 0."
-    ),
-    method!(EXPM1, "expm1(*, Tensor out=None)\n\n`exp(self) - 1`, without cancellation near 0."),
-    function!("", EXPM1_, "expm1_(Tensor input)\n\n`exp(self) - 1`, without cancellation near 0."),
-    method!(EXPM1_, "expm1_()\n\n`exp(self) - 1`, without cancellation near 0."),
-    function!(
-        "",
-        LOG,
-        "log(Tensor input, *, Tensor out=None)\n\n`ln(self)`, the natural logarithm of each element; NaN below 0."
-    ),
-    method!(
-        LOG,
-        "log(*, Tensor out=None)\n\n`ln(self)`, the natural logarithm of each element; NaN below 0."
-    ),
-    function!(
-        "",
-        LOG_,
-        "log_(Tensor input)\n\n`ln(self)`, the natural logarithm of each element; NaN below 0."
-    ),
-    method!(LOG_, "log_()\n\n`ln(self)`, the natural logarithm of each element; NaN below 0."),
-    function!(
-        "",
-        LOG1P,
-        "log1p(Tensor input, *, Tensor out=None)\n\n`log(1 + self)`, without cancellation near 0."
-    ),
-    method!(LOG1P, "log1p(*, Tensor out=None)\n\n`log(1 + self)`, without cancellation near 0."),
-    function!("", LOG1P_, "log1p_(Tensor input)\n\n`log(1 + self)`, without cancellation near 0."),
-    method!(LOG1P_, "log1p_()\n\n`log(1 + self)`, without cancellation near 0."),
-    function!(
-        "",
-        LOG2,
-        "log2(Tensor input, *, Tensor out=None)\n\n`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0."
-    ),
-    method!(
-        LOG2,
-        "log2(*, Tensor out=None)\n\n`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0."
-    ),
-    function!(
-        "",
-        LOG2_,
-        "log2_(Tensor input)\n\n`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0."
-    ),
-    method!(LOG2_, "log2_()\n\n`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0."),
-    function!(
-        "",
-        LOG10,
-        "log10(Tensor input, *, Tensor out=None)\n\n`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0."
-    ),
-    method!(
-        LOG10,
-        "log10(*, Tensor out=None)\n\n`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0."
-    ),
-    function!(
-        "",
-        LOG10_,
-        "log10_(Tensor input)\n\n`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0."
-    ),
-    method!(
-        LOG10_,
-        "log10_()\n\n`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0."
-    ),
-    function!(
-        "",
-        SQRT,
-        "sqrt(Tensor input, *, Tensor out=None)\n\nThe square root of each element; NaN below 0."
-    ),
-    method!(SQRT, "sqrt(*, Tensor out=None)\n\nThe square root of each element; NaN below 0."),
-    function!("", SQRT_, "sqrt_(Tensor input)\n\nThe square root of each element; NaN below 0."),
-    method!(SQRT_, "sqrt_()\n\nThe square root of each element; NaN below 0."),
-    function!("", RSQRT, "rsqrt(Tensor input, *, Tensor out=None)\n\n`1 / sqrt(self)`."),
-    method!(RSQRT, "rsqrt(*, Tensor out=None)\n\n`1 / sqrt(self)`."),
-    function!("", RSQRT_, "rsqrt_(Tensor input)\n\n`1 / sqrt(self)`."),
-    method!(RSQRT_, "rsqrt_()\n\n`1 / sqrt(self)`."),
-    function!(
-        "",
-        RECIPROCAL,
-        "reciprocal(Tensor input, *, Tensor out=None)\n\n`1 / self`, in floating point."
-    ),
-    method!(RECIPROCAL, "reciprocal(*, Tensor out=None)\n\n`1 / self`, in floating point."),
-    function!("", RECIPROCAL_, "reciprocal_(Tensor input)\n\n`1 / self`, in floating point."),
-    method!(RECIPROCAL_, "reciprocal_()\n\n`1 / self`, in floating point."),
-    function!("", SQUARE, "square(Tensor input, *, Tensor out=None)\n\n`self * self`."),
-    method!(SQUARE, "square(*, Tensor out=None)\n\n`self * self`."),
-    function!("", SQUARE_, "square_(Tensor input)\n\n`self *= self`."),
-    method!(SQUARE_, "square_()\n\n`self *= self`."),
-    function!("", SIN, "sin(Tensor input, *, Tensor out=None)\n\nThe sine of each element, in radians."),
-    method!(SIN, "sin(*, Tensor out=None)\n\nThe sine of each element, in radians."),
-    function!("", SIN_, "sin_(Tensor input)\n\nThe sine of each element, in radians."),
-    method!(SIN_, "sin_()\n\nThe sine of each element, in radians."),
-    function!("", COS, "cos(Tensor input, *, Tensor out=None)\n\nThe cosine of each element, in radians."),
-    method!(COS, "cos(*, Tensor out=None)\n\nThe cosine of each element, in radians."),
-    function!("", COS_, "cos_(Tensor input)\n\nThe cosine of each element, in radians."),
-    method!(COS_, "cos_()\n\nThe cosine of each element, in radians."),
-    function!("", TAN, "tan(Tensor input, *, Tensor out=None)\n\nThe tangent of each element, in radians."),
-    method!(TAN, "tan(*, Tensor out=None)\n\nThe tangent of each element, in radians."),
-    function!("", TAN_, "tan_(Tensor input)\n\nThe tangent of each element, in radians."),
-    method!(TAN_, "tan_()\n\nThe tangent of each element, in radians."),
-    function!(
-        "",
-        ASIN,
-        "asin(Tensor input, *, Tensor out=None)\n\nThe angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1."
-    ),
-    method!(
-        ASIN,
-        "asin(*, Tensor out=None)\n\nThe angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1."
-    ),
-    function!(
-        "",
-        ASIN_,
-        "asin_(Tensor input)\n\nThe angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1."
-    ),
-    method!(
-        ASIN_,
-        "asin_()\n\nThe angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1."
-    ),
-    function!(
-        "",
-        ACOS,
-        "acos(Tensor input, *, Tensor out=None)\n\nThe angle from 0 to pi whose cosine is each element; NaN outside -1 to 1."
-    ),
-    method!(
-        ACOS,
-        "acos(*, Tensor out=None)\n\nThe angle from 0 to pi whose cosine is each element; NaN outside -1 to 1."
-    ),
-    function!(
-        "",
-        ACOS_,
-        "acos_(Tensor input)\n\nThe angle from 0 to pi whose cosine is each element; NaN outside -1 to 1."
-    ),
-    method!(ACOS_, "acos_()\n\nThe angle from 0 to pi whose cosine is each element; NaN outside -1 to 1."),
-    function!(
-        "",
-        ATAN,
-        "atan(Tensor input, *, Tensor out=None)\n\nThe angle from -pi/2 to pi/2 whose tangent is each element."
-    ),
-    method!(ATAN, "atan(*, Tensor out=None)\n\nThe angle from -pi/2 to pi/2 whose tangent is each element."),
-    function!(
-        "",
-        ATAN_,
-        "atan_(Tensor input)\n\nThe angle from -pi/2 to pi/2 whose tangent is each element."
-    ),
-    method!(ATAN_, "atan_()\n\nThe angle from -pi/2 to pi/2 whose tangent is each element."),
-    function!(
-        "",
-        SINH,
-        "sinh(Tensor input, *, Tensor out=None)\n\n`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element."
-    ),
-    method!(
-        SINH,
-        "sinh(*, Tensor out=None)\n\n`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element."
-    ),
-    function!(
-        "",
-        SINH_,
-        "sinh_(Tensor input)\n\n`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element."
-    ),
-    method!(SINH_, "sinh_()\n\n`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element."),
-    function!(
-        "",
-        COSH,
-        "cosh(Tensor input, *, Tensor out=None)\n\n`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element."
-    ),
-    method!(
-        COSH,
-        "cosh(*, Tensor out=None)\n\n`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element."
-    ),
-    function!(
-        "",
-        COSH_,
-        "cosh_(Tensor input)\n\n`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element."
-    ),
-    method!(COSH_, "cosh_()\n\n`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element."),
-    function!(
-        "",
-        TANH,
-        "tanh(Tensor input, *, Tensor out=None)\n\n`sinh(self) / cosh(self)`, the hyperbolic tangent of each element."
-    ),
-    method!(
-        TANH,
-        "tanh(*, Tensor out=None)\n\n`sinh(self) / cosh(self)`, the hyperbolic tangent of each element."
-    ),
-    function!(
-        "",
-        TANH_,
-        "tanh_(Tensor input)\n\n`sinh(self) / cosh(self)`, the hyperbolic tangent of each element."
-    ),
-    method!(TANH_, "tanh_()\n\n`sinh(self) / cosh(self)`, the hyperbolic tangent of each element."),
-    function!("", SIGMOID, "sigmoid(Tensor input, *, Tensor out=None)\n\n`1 / (1 + exp(-self))`."),
-    method!(SIGMOID, "sigmoid(*, Tensor out=None)\n\n`1 / (1 + exp(-self))`."),
-    function!("", SIGMOID_, "sigmoid_(Tensor input)\n\n`1 / (1 + exp(-self))`."),
-    method!(SIGMOID_, "sigmoid_()\n\n`1 / (1 + exp(-self))`."),
-    function!(
-        "",
-        ERF,
-        "erf(Tensor input, *, Tensor out=None)\n\nThe error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it."
-    ),
-    method!(
-        ERF,
-        "erf(*, Tensor out=None)\n\nThe error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it."
-    ),
-    function!(
-        "",
-        ERF_,
-        "erf_(Tensor input)\n\nThe error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it."
-    ),
-    method!(
-        ERF_,
-        "erf_()\n\nThe error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it."
-    ),
-    function!("", ERFC, "erfc(Tensor input, *, Tensor out=None)\n\n`1 - erf(self)`, without cancellation."),
-    method!(ERFC, "erfc(*, Tensor out=None)\n\n`1 - erf(self)`, without cancellation."),
-    function!("", ERFC_, "erfc_(Tensor input)\n\n`1 - erf(self)`, without cancellation."),
-    method!(ERFC_, "erfc_()\n\n`1 - erf(self)`, without cancellation."),
-    function!(
-        "",
-        FLOOR,
-        "floor(Tensor input, *, Tensor out=None)\n\nThe largest integer less than or equal to each element."
-    ),
-    method!(FLOOR, "floor(*, Tensor out=None)\n\nThe largest integer less than or equal to each element."),
-    function!("", FLOOR_, "floor_(Tensor input)\n\nThe largest integer less than or equal to each element."),
-    method!(FLOOR_, "floor_()\n\nThe largest integer less than or equal to each element."),
-    function!(
-        "",
-        CEIL,
-        "ceil(Tensor input, *, Tensor out=None)\n\nThe smallest integer greater than or equal to each element."
-    ),
-    method!(CEIL, "ceil(*, Tensor out=None)\n\nThe smallest integer greater than or equal to each element."),
-    function!(
-        "",
-        CEIL_,
-        "ceil_(Tensor input)\n\nThe smallest integer greater than or equal to each element."
-    ),
-    method!(CEIL_, "ceil_()\n\nThe smallest integer greater than or equal to each element."),
-    function!(
-        "",
-        ROUND,
-        "round(Tensor input, *, Tensor out=None)\nround(Tensor input, *, int decimals, Tensor out=None)\n\nEach element rounded to the nearest integer, halves to even."
-    ),
-    method!(
-        ROUND,
-        "round(*, Tensor out=None)\nround(*, int decimals, Tensor out=None)\n\nEach element rounded to the nearest integer, halves to even."
-    ),
-    function!(
-        "",
-        ROUND_,
-        "round_(Tensor input)\nround_(Tensor input, *, int decimals)\n\nEach element rounded to the nearest integer, halves to even."
-    ),
-    method!(
-        ROUND_,
-        "round_()\nround_(*, int decimals)\n\nEach element rounded to the nearest integer, halves to even."
-    ),
-    function!("", TRUNC, "trunc(Tensor input, *, Tensor out=None)\n\nEach element rounded towards 0."),
-    method!(TRUNC, "trunc(*, Tensor out=None)\n\nEach element rounded towards 0."),
-    function!("", TRUNC_, "trunc_(Tensor input)\n\nEach element rounded towards 0."),
-    method!(TRUNC_, "trunc_()\n\nEach element rounded towards 0."),
-    function!(
-        "",
-        FRAC,
-        "frac(Tensor input, *, Tensor out=None)\n\n`self - trunc(self)`, for floating point numbers."
-    ),
-    method!(FRAC, "frac(*, Tensor out=None)\n\n`self - trunc(self)`, for floating point numbers."),
-    function!("", FRAC_, "frac_(Tensor input)\n\n`self - trunc(self)`, for floating point numbers."),
-    method!(FRAC_, "frac_()\n\n`self - trunc(self)`, for floating point numbers."),
-    function!(
-        "",
-        DEG2RAD,
-        "deg2rad(Tensor input, *, Tensor out=None)\n\n`self * pi / 180`, angles converted from degrees to radians."
-    ),
-    method!(
-        DEG2RAD,
-        "deg2rad(*, Tensor out=None)\n\n`self * pi / 180`, angles converted from degrees to radians."
-    ),
-    function!(
-        "",
-        DEG2RAD_,
-        "deg2rad_(Tensor input)\n\n`self * pi / 180`, angles converted from degrees to radians."
-    ),
-    method!(DEG2RAD_, "deg2rad_()\n\n`self * pi / 180`, angles converted from degrees to radians."),
-    function!(
-        "",
-        ANGLE,
-        "angle(Tensor input, *, Tensor out=None)\n\n0, or pi where `self` is negative; NaN is propagated."
-    ),
-    method!(ANGLE, "angle(*, Tensor out=None)\n\n0, or pi where `self` is negative; NaN is propagated."),
-    function!(
-        "",
-        RAD2DEG,
-        "rad2deg(Tensor input, *, Tensor out=None)\n\n`self * 180 / pi`, angles converted from radians to degrees."
-    ),
-    method!(
-        RAD2DEG,
-        "rad2deg(*, Tensor out=None)\n\n`self * 180 / pi`, angles converted from radians to degrees."
-    ),
-    function!(
-        "",
-        RAD2DEG_,
-        "rad2deg_(Tensor input)\n\n`self * 180 / pi`, angles converted from radians to degrees."
-    ),
-    method!(RAD2DEG_, "rad2deg_()\n\n`self * 180 / pi`, angles converted from radians to degrees."),
-    function!(
-        "",
-        ASINH,
-        "asinh(Tensor input, *, Tensor out=None)\n\n`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element."
-    ),
-    method!(
-        ASINH,
-        "asinh(*, Tensor out=None)\n\n`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element."
-    ),
-    function!(
-        "",
-        ASINH_,
-        "asinh_(Tensor input)\n\n`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element."
-    ),
-    method!(
-        ASINH_,
-        "asinh_()\n\n`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element."
-    ),
-    function!(
-        "",
-        ACOSH,
-        "acosh(Tensor input, *, Tensor out=None)\n\n`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1."
-    ),
-    method!(
-        ACOSH,
-        "acosh(*, Tensor out=None)\n\n`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1."
-    ),
-    function!(
-        "",
-        ACOSH_,
-        "acosh_(Tensor input)\n\n`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1."
-    ),
-    method!(
-        ACOSH_,
-        "acosh_()\n\n`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1."
-    ),
-    function!(
-        "",
-        ATANH,
-        "atanh(Tensor input, *, Tensor out=None)\n\n`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1."
-    ),
-    method!(
-        ATANH,
-        "atanh(*, Tensor out=None)\n\n`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1."
-    ),
-    function!(
-        "",
-        ATANH_,
-        "atanh_(Tensor input)\n\n`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1."
-    ),
-    method!(
-        ATANH_,
-        "atanh_()\n\n`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1."
-    ),
-];
-
-static NEG: Signature = Signature {
-    name: "neg",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::neg_out(&self_, &out));
-            }
-            a.returns(|| ops::neg(&self_))
-        },
-    }],
-};
-
-static NEG_: Signature = Signature {
-    name: "neg_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::neg_(&self_))
-        },
-    }],
-};
-
-static ABS: Signature = Signature {
-    name: "abs",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::abs_out(&self_, &out));
-            }
-            a.returns(|| ops::abs(&self_))
-        },
-    }],
-};
-
-static ABS_: Signature = Signature {
-    name: "abs_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::abs_(&self_))
-        },
-    }],
-};
-
-static SIGN: Signature = Signature {
-    name: "sign",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::sign_out(&self_, &out));
-            }
-            a.returns(|| ops::sign(&self_))
-        },
-    }],
-};
-
-static SIGN_: Signature = Signature {
-    name: "sign_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::sign_(&self_))
-        },
-    }],
-};
-
-static SGN: Signature = Signature {
-    name: "sgn",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::sgn_out(&self_, &out));
-            }
-            a.returns(|| ops::sgn(&self_))
-        },
-    }],
-};
-
-static SGN_: Signature = Signature {
-    name: "sgn_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::sgn_(&self_))
-        },
-    }],
-};
-
-static EXP: Signature = Signature {
-    name: "exp",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::exp_out(&self_, &out));
-            }
-            a.returns(|| ops::exp(&self_))
-        },
-    }],
-};
-
-static EXP_: Signature = Signature {
-    name: "exp_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::exp_(&self_))
-        },
-    }],
-};
-
-static EXP2: Signature = Signature {
-    name: "exp2",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::exp2_out(&self_, &out));
-            }
-            a.returns(|| ops::exp2(&self_))
-        },
-    }],
-};
-
-static EXP2_: Signature = Signature {
-    name: "exp2_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::exp2_(&self_))
-        },
-    }],
-};
-
-static EXPM1: Signature = Signature {
-    name: "expm1",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::expm1_out(&self_, &out));
-            }
-            a.returns(|| ops::expm1(&self_))
-        },
-    }],
-};
-
-static EXPM1_: Signature = Signature {
-    name: "expm1_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::expm1_(&self_))
-        },
-    }],
-};
-
-static LOG: Signature = Signature {
-    name: "log",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::log_out(&self_, &out));
-            }
-            a.returns(|| ops::log(&self_))
-        },
-    }],
-};
-
-static LOG_: Signature = Signature {
-    name: "log_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::log_(&self_))
-        },
-    }],
-};
-
-static LOG1P: Signature = Signature {
-    name: "log1p",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::log1p_out(&self_, &out));
-            }
-            a.returns(|| ops::log1p(&self_))
-        },
-    }],
-};
-
-static LOG1P_: Signature = Signature {
-    name: "log1p_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::log1p_(&self_))
-        },
-    }],
-};
-
-static LOG2: Signature = Signature {
-    name: "log2",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::log2_out(&self_, &out));
-            }
-            a.returns(|| ops::log2(&self_))
-        },
-    }],
-};
-
-static LOG2_: Signature = Signature {
-    name: "log2_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::log2_(&self_))
-        },
-    }],
-};
-
-static LOG10: Signature = Signature {
-    name: "log10",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::log10_out(&self_, &out));
-            }
-            a.returns(|| ops::log10(&self_))
-        },
-    }],
-};
-
-static LOG10_: Signature = Signature {
-    name: "log10_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::log10_(&self_))
-        },
-    }],
-};
-
-static SQRT: Signature = Signature {
-    name: "sqrt",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::sqrt_out(&self_, &out));
-            }
-            a.returns(|| ops::sqrt(&self_))
-        },
-    }],
-};
-
-static SQRT_: Signature = Signature {
-    name: "sqrt_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::sqrt_(&self_))
-        },
-    }],
-};
-
-static RSQRT: Signature = Signature {
-    name: "rsqrt",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::rsqrt_out(&self_, &out));
-            }
-            a.returns(|| ops::rsqrt(&self_))
-        },
-    }],
-};
-
-static RSQRT_: Signature = Signature {
-    name: "rsqrt_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::rsqrt_(&self_))
-        },
-    }],
-};
-
-static RECIPROCAL: Signature = Signature {
-    name: "reciprocal",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::reciprocal_out(&self_, &out));
-            }
-            a.returns(|| ops::reciprocal(&self_))
-        },
-    }],
-};
-
-static RECIPROCAL_: Signature = Signature {
-    name: "reciprocal_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::reciprocal_(&self_))
-        },
-    }],
-};
-
-static SQUARE: Signature = Signature {
-    name: "square",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::square_out(&self_, &out));
-            }
-            a.returns(|| ops::square(&self_))
-        },
-    }],
-};
-
-static SQUARE_: Signature = Signature {
-    name: "square_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::square_(&self_))
-        },
-    }],
-};
-
-static SIN: Signature = Signature {
-    name: "sin",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::sin_out(&self_, &out));
-            }
-            a.returns(|| ops::sin(&self_))
-        },
-    }],
-};
-
-static SIN_: Signature = Signature {
-    name: "sin_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::sin_(&self_))
-        },
-    }],
-};
-
-static COS: Signature = Signature {
-    name: "cos",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::cos_out(&self_, &out));
-            }
-            a.returns(|| ops::cos(&self_))
-        },
-    }],
-};
-
-static COS_: Signature = Signature {
-    name: "cos_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::cos_(&self_))
-        },
-    }],
-};
-
-static TAN: Signature = Signature {
-    name: "tan",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::tan_out(&self_, &out));
-            }
-            a.returns(|| ops::tan(&self_))
-        },
-    }],
-};
-
-static TAN_: Signature = Signature {
-    name: "tan_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::tan_(&self_))
-        },
-    }],
-};
-
-static ASIN: Signature = Signature {
-    name: "asin",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::asin_out(&self_, &out));
-            }
-            a.returns(|| ops::asin(&self_))
-        },
-    }],
-};
-
-static ASIN_: Signature = Signature {
-    name: "asin_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::asin_(&self_))
-        },
-    }],
-};
-
-static ACOS: Signature = Signature {
-    name: "acos",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::acos_out(&self_, &out));
-            }
-            a.returns(|| ops::acos(&self_))
-        },
-    }],
-};
-
-static ACOS_: Signature = Signature {
-    name: "acos_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::acos_(&self_))
-        },
-    }],
-};
-
-static ATAN: Signature = Signature {
-    name: "atan",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::atan_out(&self_, &out));
-            }
-            a.returns(|| ops::atan(&self_))
-        },
-    }],
-};
-
-static ATAN_: Signature = Signature {
-    name: "atan_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::atan_(&self_))
-        },
-    }],
-};
-
-static SINH: Signature = Signature {
-    name: "sinh",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::sinh_out(&self_, &out));
-            }
-            a.returns(|| ops::sinh(&self_))
-        },
-    }],
-};
-
-static SINH_: Signature = Signature {
-    name: "sinh_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::sinh_(&self_))
-        },
-    }],
-};
-
-static COSH: Signature = Signature {
-    name: "cosh",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::cosh_out(&self_, &out));
-            }
-            a.returns(|| ops::cosh(&self_))
-        },
-    }],
-};
-
-static COSH_: Signature = Signature {
-    name: "cosh_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::cosh_(&self_))
-        },
-    }],
-};
-
-static TANH: Signature = Signature {
-    name: "tanh",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::tanh_out(&self_, &out));
-            }
-            a.returns(|| ops::tanh(&self_))
-        },
-    }],
-};
-
-static TANH_: Signature = Signature {
-    name: "tanh_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::tanh_(&self_))
-        },
-    }],
-};
-
-static SIGMOID: Signature = Signature {
-    name: "sigmoid",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::sigmoid_out(&self_, &out));
-            }
-            a.returns(|| ops::sigmoid(&self_))
-        },
-    }],
-};
-
-static SIGMOID_: Signature = Signature {
-    name: "sigmoid_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::sigmoid_(&self_))
-        },
-    }],
-};
-
-static ERF: Signature = Signature {
-    name: "erf",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::erf_out(&self_, &out));
-            }
-            a.returns(|| ops::erf(&self_))
-        },
-    }],
-};
-
-static ERF_: Signature = Signature {
-    name: "erf_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::erf_(&self_))
-        },
-    }],
-};
-
-static ERFC: Signature = Signature {
-    name: "erfc",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::erfc_out(&self_, &out));
-            }
-            a.returns(|| ops::erfc(&self_))
-        },
-    }],
-};
-
-static ERFC_: Signature = Signature {
-    name: "erfc_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::erfc_(&self_))
-        },
-    }],
-};
-
-static FLOOR: Signature = Signature {
-    name: "floor",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::floor_out(&self_, &out));
-            }
-            a.returns(|| ops::floor(&self_))
-        },
-    }],
-};
-
-static FLOOR_: Signature = Signature {
-    name: "floor_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::floor_(&self_))
-        },
-    }],
-};
-
-static CEIL: Signature = Signature {
-    name: "ceil",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::ceil_out(&self_, &out));
-            }
-            a.returns(|| ops::ceil(&self_))
-        },
-    }],
-};
-
-static CEIL_: Signature = Signature {
-    name: "ceil_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::ceil_(&self_))
-        },
-    }],
-};
-
-static ROUND: Signature = Signature {
-    name: "round",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                if let Some(out) = a.optional_tensor(1)? {
-                    return a.writes(1, || ops::round_out(&self_, &out));
-                }
-                a.returns(|| ops::round(&self_))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                int("decimals").by_keyword(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, decimals) = (a.tensor(0)?, a.int(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::round_decimals_out(&self_, decimals, &out));
-                }
-                a.returns(|| ops::round_decimals(&self_, decimals))
-            },
-        },
-    ],
-};
-
-static ROUND_: Signature = Signature {
-    name: "round_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                a.writes(0, || ops::round_(&self_))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), int("decimals").by_keyword()],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, decimals) = (a.tensor(0)?, a.int(1)?);
-                a.writes(0, || ops::round__decimals(&self_, decimals))
-            },
-        },
-    ],
-};
-
-static TRUNC: Signature = Signature {
-    name: "trunc",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::trunc_out(&self_, &out));
-            }
-            a.returns(|| ops::trunc(&self_))
-        },
-    }],
-};
-
-static TRUNC_: Signature = Signature {
-    name: "trunc_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::trunc_(&self_))
-        },
-    }],
-};
-
-static FRAC: Signature = Signature {
-    name: "frac",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::frac_out(&self_, &out));
-            }
-            a.returns(|| ops::frac(&self_))
-        },
-    }],
-};
-
-static FRAC_: Signature = Signature {
-    name: "frac_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::frac_(&self_))
-        },
-    }],
-};
-
-static DEG2RAD: Signature = Signature {
-    name: "deg2rad",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::deg2rad_out(&self_, &out));
-            }
-            a.returns(|| ops::deg2rad(&self_))
-        },
-    }],
-};
-
-static DEG2RAD_: Signature = Signature {
-    name: "deg2rad_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::deg2rad_(&self_))
-        },
-    }],
-};
-
-static ANGLE: Signature = Signature {
-    name: "angle",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::angle_out(&self_, &out));
-            }
-            a.returns(|| ops::angle(&self_))
-        },
-    }],
-};
-
-static RAD2DEG: Signature = Signature {
-    name: "rad2deg",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::rad2deg_out(&self_, &out));
-            }
-            a.returns(|| ops::rad2deg(&self_))
-        },
-    }],
-};
-
-static RAD2DEG_: Signature = Signature {
-    name: "rad2deg_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::rad2deg_(&self_))
-        },
-    }],
-};
-
-static ASINH: Signature = Signature {
-    name: "asinh",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::asinh_out(&self_, &out));
-            }
-            a.returns(|| ops::asinh(&self_))
-        },
-    }],
-};
-
-static ASINH_: Signature = Signature {
-    name: "asinh_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::asinh_(&self_))
-        },
-    }],
-};
-
-static ACOSH: Signature = Signature {
-    name: "acosh",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::acosh_out(&self_, &out));
-            }
-            a.returns(|| ops::acosh(&self_))
-        },
-    }],
-};
-
-static ACOSH_: Signature = Signature {
-    name: "acosh_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::acosh_(&self_))
-        },
-    }],
-};
-
-static ATANH: Signature = Signature {
-    name: "atanh",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::atanh_out(&self_, &out));
-            }
-            a.returns(|| ops::atanh(&self_))
-        },
-    }],
-};
-
-static ATANH_: Signature = Signature {
-    name: "atanh_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::atanh_(&self_))
-        },
-    }],
-};
+use crate::binding::bindings;
+
+bindings! {
+    "neg": "`-self`; not defined for bool." {
+        both 0 (input: tensor) returns neg, out neg_out;
+    }
+    "neg_": "`-self`; not defined for bool." {
+        both 0 (input: tensor) writes(0) neg_;
+    }
+    "abs": "`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself." {
+        both 0 (input: tensor) returns abs, out abs_out;
+    }
+    "abs_": "`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself." {
+        both 0 (input: tensor) writes(0) abs_;
+    }
+    "sign": "1 above 0, -1 below, 0 at 0 and for NaN." {
+        both 0 (input: tensor) returns sign, out sign_out;
+    }
+    "sign_": "1 above 0, -1 below, 0 at 0 and for NaN." {
+        both 0 (input: tensor) writes(0) sign_;
+    }
+    "sgn": "The sign of each element, as `sign`." {
+        both 0 (input: tensor) returns sgn, out sgn_out;
+    }
+    "sgn_": "The sign of each element, as `sign`." {
+        both 0 (input: tensor) writes(0) sgn_;
+    }
+    "exp": "`e^self`, the exponential of each element." {
+        both 0 (input: tensor) returns exp, out exp_out;
+    }
+    "exp_": "`e^self`, the exponential of each element." {
+        both 0 (input: tensor) writes(0) exp_;
+    }
+    "exp2": "`2^self`, element by element." {
+        both 0 (input: tensor) returns exp2, out exp2_out;
+    }
+    "exp2_": "`2^self`, element by element." {
+        both 0 (input: tensor) writes(0) exp2_;
+    }
+    "expm1": "`exp(self) - 1`, without cancellation near 0." {
+        both 0 (input: tensor) returns expm1, out expm1_out;
+    }
+    "expm1_": "`exp(self) - 1`, without cancellation near 0." {
+        both 0 (input: tensor) writes(0) expm1_;
+    }
+    "log": "`ln(self)`, the natural logarithm of each element; NaN below 0." {
+        both 0 (input: tensor) returns log, out log_out;
+    }
+    "log_": "`ln(self)`, the natural logarithm of each element; NaN below 0." {
+        both 0 (input: tensor) writes(0) log_;
+    }
+    "log1p": "`log(1 + self)`, without cancellation near 0." {
+        both 0 (input: tensor) returns log1p, out log1p_out;
+    }
+    "log1p_": "`log(1 + self)`, without cancellation near 0." {
+        both 0 (input: tensor) writes(0) log1p_;
+    }
+    "log2": "`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0." {
+        both 0 (input: tensor) returns log2, out log2_out;
+    }
+    "log2_": "`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0." {
+        both 0 (input: tensor) writes(0) log2_;
+    }
+    "log10": "`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0." {
+        both 0 (input: tensor) returns log10, out log10_out;
+    }
+    "log10_": "`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0." {
+        both 0 (input: tensor) writes(0) log10_;
+    }
+    "sqrt": "The square root of each element; NaN below 0." {
+        both 0 (input: tensor) returns sqrt, out sqrt_out;
+    }
+    "sqrt_": "The square root of each element; NaN below 0." {
+        both 0 (input: tensor) writes(0) sqrt_;
+    }
+    "rsqrt": "`1 / sqrt(self)`." {
+        both 0 (input: tensor) returns rsqrt, out rsqrt_out;
+    }
+    "rsqrt_": "`1 / sqrt(self)`." {
+        both 0 (input: tensor) writes(0) rsqrt_;
+    }
+    "reciprocal": "`1 / self`, in floating point." {
+        both 0 (input: tensor) returns reciprocal, out reciprocal_out;
+    }
+    "reciprocal_": "`1 / self`, in floating point." {
+        both 0 (input: tensor) writes(0) reciprocal_;
+    }
+    "square": "`self * self`." {
+        both 0 (input: tensor) returns square, out square_out;
+    }
+    "square_": "`self *= self`." {
+        both 0 (input: tensor) writes(0) square_;
+    }
+    "sin": "The sine of each element, in radians." {
+        both 0 (input: tensor) returns sin, out sin_out;
+    }
+    "sin_": "The sine of each element, in radians." {
+        both 0 (input: tensor) writes(0) sin_;
+    }
+    "cos": "The cosine of each element, in radians." {
+        both 0 (input: tensor) returns cos, out cos_out;
+    }
+    "cos_": "The cosine of each element, in radians." {
+        both 0 (input: tensor) writes(0) cos_;
+    }
+    "tan": "The tangent of each element, in radians." {
+        both 0 (input: tensor) returns tan, out tan_out;
+    }
+    "tan_": "The tangent of each element, in radians." {
+        both 0 (input: tensor) writes(0) tan_;
+    }
+    "asin": "The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1." {
+        both 0 (input: tensor) returns asin, out asin_out;
+    }
+    "asin_": "The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1." {
+        both 0 (input: tensor) writes(0) asin_;
+    }
+    "acos": "The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1." {
+        both 0 (input: tensor) returns acos, out acos_out;
+    }
+    "acos_": "The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1." {
+        both 0 (input: tensor) writes(0) acos_;
+    }
+    "atan": "The angle from -pi/2 to pi/2 whose tangent is each element." {
+        both 0 (input: tensor) returns atan, out atan_out;
+    }
+    "atan_": "The angle from -pi/2 to pi/2 whose tangent is each element." {
+        both 0 (input: tensor) writes(0) atan_;
+    }
+    "sinh": "`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element." {
+        both 0 (input: tensor) returns sinh, out sinh_out;
+    }
+    "sinh_": "`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element." {
+        both 0 (input: tensor) writes(0) sinh_;
+    }
+    "cosh": "`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element." {
+        both 0 (input: tensor) returns cosh, out cosh_out;
+    }
+    "cosh_": "`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element." {
+        both 0 (input: tensor) writes(0) cosh_;
+    }
+    "tanh": "`sinh(self) / cosh(self)`, the hyperbolic tangent of each element." {
+        both 0 (input: tensor) returns tanh, out tanh_out;
+    }
+    "tanh_": "`sinh(self) / cosh(self)`, the hyperbolic tangent of each element." {
+        both 0 (input: tensor) writes(0) tanh_;
+    }
+    "sigmoid": "`1 / (1 + exp(-self))`." {
+        both 0 (input: tensor) returns sigmoid, out sigmoid_out;
+    }
+    "sigmoid_": "`1 / (1 + exp(-self))`." {
+        both 0 (input: tensor) writes(0) sigmoid_;
+    }
+    "erf": "The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it." {
+        both 0 (input: tensor) returns erf, out erf_out;
+    }
+    "erf_": "The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it." {
+        both 0 (input: tensor) writes(0) erf_;
+    }
+    "erfc": "`1 - erf(self)`, without cancellation." {
+        both 0 (input: tensor) returns erfc, out erfc_out;
+    }
+    "erfc_": "`1 - erf(self)`, without cancellation." {
+        both 0 (input: tensor) writes(0) erfc_;
+    }
+    "floor": "The largest integer less than or equal to each element." {
+        both 0 (input: tensor) returns floor, out floor_out;
+    }
+    "floor_": "The largest integer less than or equal to each element." {
+        both 0 (input: tensor) writes(0) floor_;
+    }
+    "ceil": "The smallest integer greater than or equal to each element." {
+        both 0 (input: tensor) returns ceil, out ceil_out;
+    }
+    "ceil_": "The smallest integer greater than or equal to each element." {
+        both 0 (input: tensor) writes(0) ceil_;
+    }
+    "round": "Each element rounded to the nearest integer, halves to even." {
+        both 0 (input: tensor) returns round, out round_out;
+        both 0 (input: tensor, decimals: keyword int) returns round_decimals, out round_decimals_out;
+    }
+    "round_": "Each element rounded to the nearest integer, halves to even." {
+        both 0 (input: tensor) writes(0) round_;
+        both 0 (input: tensor, decimals: keyword int) writes(0) round__decimals;
+    }
+    "trunc": "Each element rounded towards 0." {
+        both 0 (input: tensor) returns trunc, out trunc_out;
+    }
+    "trunc_": "Each element rounded towards 0." {
+        both 0 (input: tensor) writes(0) trunc_;
+    }
+    "frac": "`self - trunc(self)`, for floating point numbers." {
+        both 0 (input: tensor) returns frac, out frac_out;
+    }
+    "frac_": "`self - trunc(self)`, for floating point numbers." {
+        both 0 (input: tensor) writes(0) frac_;
+    }
+    "deg2rad": "`self * pi / 180`, angles converted from degrees to radians." {
+        both 0 (input: tensor) returns deg2rad, out deg2rad_out;
+    }
+    "deg2rad_": "`self * pi / 180`, angles converted from degrees to radians." {
+        both 0 (input: tensor) writes(0) deg2rad_;
+    }
+    "angle": "0, or pi where `self` is negative; NaN is propagated." {
+        both 0 (input: tensor) returns angle, out angle_out;
+    }
+    "rad2deg": "`self * 180 / pi`, angles converted from radians to degrees." {
+        both 0 (input: tensor) returns rad2deg, out rad2deg_out;
+    }
+    "rad2deg_": "`self * 180 / pi`, angles converted from radians to degrees." {
+        both 0 (input: tensor) writes(0) rad2deg_;
+    }
+    "asinh": "`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element." {
+        both 0 (input: tensor) returns asinh, out asinh_out;
+    }
+    "asinh_": "`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element." {
+        both 0 (input: tensor) writes(0) asinh_;
+    }
+    "acosh": "`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1." {
+        both 0 (input: tensor) returns acosh, out acosh_out;
+    }
+    "acosh_": "`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1." {
+        both 0 (input: tensor) writes(0) acosh_;
+    }
+    "atanh": "`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1." {
+        both 0 (input: tensor) returns atanh, out atanh_out;
+    }
+    "atanh_": "`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1." {
+        both 0 (input: tensor) writes(0) atanh_;
+    }
+}

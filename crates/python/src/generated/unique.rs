@@ -2,111 +2,23 @@
 
 //! The names in Python of the operators in `unique`.
 
-use crate::arguments::{Overload, Signature, boolean, int, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        _UNIQUE2,
-        "_unique2(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False)\n\nThe distinct values in sorted order, for each element the index of its value, and for each value the number of its occurrences."
-    ),
-    function!(
-        "",
-        UNIQUE_CONSECUTIVE,
-        "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)\n\nThe first of each run of equal elements, for each element the index of its run, and the length of each run."
-    ),
-    function!(
-        "",
-        UNIQUE_DIM,
-        "unique_dim(Tensor input, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False)\n\nThe distinct slices of a dimension in sorted order, for each slice the index of the one that equals it, and for each distinct slice the number of its occurrences."
-    ),
-    function!(
-        "",
-        UNIQUE_DIM_CONSECUTIVE,
-        "unique_dim_consecutive(Tensor input, int dim, bool return_inverse=False, bool return_counts=False)\n\n`unique_consecutive` of the slices of a dimension."
-    ),
-];
-
-static _UNIQUE2: Signature = Signature {
-    name: "_unique2",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            boolean("sorted").or("True"),
-            boolean("return_inverse").or("False"),
-            boolean("return_counts").or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, sorted, return_inverse, return_counts) =
-                (a.tensor(0)?, a.boolean_or(1, true)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
-            a.returns(|| ops::_unique2(&self_, sorted, return_inverse, return_counts))
-        },
-    }],
-};
-
-static UNIQUE_CONSECUTIVE: Signature = Signature {
-    name: "unique_consecutive",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            boolean("return_inverse").or("False"),
-            boolean("return_counts").or("False"),
-            int("dim").or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, return_inverse, return_counts, dim) =
-                (a.tensor(0)?, a.boolean_or(1, false)?, a.boolean_or(2, false)?, a.optional_int(3)?);
-            a.returns(|| ops::unique_consecutive(&self_, return_inverse, return_counts, dim))
-        },
-    }],
-};
-
-static UNIQUE_DIM: Signature = Signature {
-    name: "unique_dim",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            boolean("sorted").or("True"),
-            boolean("return_inverse").or("False"),
-            boolean("return_counts").or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim, sorted, return_inverse, return_counts) = (
-                a.tensor(0)?,
-                a.int(1)?,
-                a.boolean_or(2, true)?,
-                a.boolean_or(3, false)?,
-                a.boolean_or(4, false)?,
-            );
-            a.returns(|| ops::unique_dim(&self_, dim, sorted, return_inverse, return_counts))
-        },
-    }],
-};
-
-static UNIQUE_DIM_CONSECUTIVE: Signature = Signature {
-    name: "unique_dim_consecutive",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            boolean("return_inverse").or("False"),
-            boolean("return_counts").or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim, return_inverse, return_counts) =
-                (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
-            a.returns(|| ops::unique_dim_consecutive(&self_, dim, return_inverse, return_counts))
-        },
-    }],
-};
+bindings! {
+    "_unique2": "The distinct values in sorted order, for each element the index of its value, and for each value the number of its occurrences." {
+        function (input: tensor, sorted: boolean = "True" true, return_inverse: boolean = "False" false,
+            return_counts: boolean = "False" false) returns _unique2;
+    }
+    "unique_consecutive": "The first of each run of equal elements, for each element the index of its run, and the length of each run." {
+        function (input: tensor, return_inverse: boolean = "False" false, return_counts: boolean = "False" false,
+            dim: optional int = "None" None) returns unique_consecutive;
+    }
+    "unique_dim": "The distinct slices of a dimension in sorted order, for each slice the index of the one that equals it, and for each distinct slice the number of its occurrences." {
+        function (input: tensor, dim: int, sorted: boolean = "True" true, return_inverse: boolean = "False" false,
+            return_counts: boolean = "False" false) returns unique_dim;
+    }
+    "unique_dim_consecutive": "`unique_consecutive` of the slices of a dimension." {
+        function (input: tensor, dim: int, return_inverse: boolean = "False" false,
+            return_counts: boolean = "False" false) returns unique_dim_consecutive;
+    }
+}

@@ -2,697 +2,76 @@
 
 //! The names in Python of the operators in `upsample`.
 
-use crate::arguments::{Overload, Signature, boolean, float, floats, ints, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "_nn",
-        UPSAMPLE_NEAREST1D,
-        "upsample_nearest1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\nupsample_nearest1d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given."
-    ),
-    function!(
-        "_nn",
-        UPSAMPLE_NEAREST2D,
-        "upsample_nearest2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest2d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given."
-    ),
-    function!(
-        "_nn",
-        UPSAMPLE_NEAREST3D,
-        "upsample_nearest3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest3d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given."
-    ),
-    function!(
-        "_nn",
-        _UPSAMPLE_NEAREST_EXACT1D,
-        "_upsample_nearest_exact1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\n_upsample_nearest_exact1d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size, from the centre of each output pixel."
-    ),
-    function!(
-        "_nn",
-        _UPSAMPLE_NEAREST_EXACT2D,
-        "_upsample_nearest_exact2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact2d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel."
-    ),
-    function!(
-        "_nn",
-        _UPSAMPLE_NEAREST_EXACT3D,
-        "_upsample_nearest_exact3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact3d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel."
-    ),
-    function!(
-        "_nn",
-        UPSAMPLE_LINEAR1D,
-        "upsample_linear1d(Tensor input, int[1] output_size, bool align_corners, float? scales=None, *, Tensor out=None)\nupsample_linear1d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nLinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`."
-    ),
-    function!(
-        "_nn",
-        UPSAMPLE_BILINEAR2D,
-        "upsample_bilinear2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bilinear2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nBilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`."
-    ),
-    function!(
-        "_nn",
-        UPSAMPLE_TRILINEAR3D,
-        "upsample_trilinear3d(Tensor input, int[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_trilinear3d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nTrilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`."
-    ),
-    function!(
-        "_nn",
-        UPSAMPLE_BICUBIC2D,
-        "upsample_bicubic2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bicubic2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nBicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75."
-    ),
-];
-
-static UPSAMPLE_NEAREST1D: Signature = Signature {
-    name: "upsample_nearest1d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 1),
-                float("scales").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, scales) = (a.tensor(0)?, a.ints(1)?, a.optional_float(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::upsample_nearest1d_out(&self_, &output_size, scales, &out));
-                }
-                a.returns(|| ops::upsample_nearest1d(&self_, &output_size, scales))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || {
-                        ops::upsample_nearest1d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::upsample_nearest1d_vec(&input, output_size.as_deref(), scale_factors.as_deref())
-                })
-            },
-        },
-    ],
-};
-
-static UPSAMPLE_NEAREST2D: Signature = Signature {
-    name: "upsample_nearest2d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 2),
-                float("scales_h").or_none().or("None"),
-                float("scales_w").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, scales_h, scales_w) =
-                    (a.tensor(0)?, a.ints(1)?, a.optional_float(2)?, a.optional_float(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::upsample_nearest2d_out(&self_, &output_size, scales_h, scales_w, &out)
-                    });
-                }
-                a.returns(|| ops::upsample_nearest2d(&self_, &output_size, scales_h, scales_w))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || {
-                        ops::upsample_nearest2d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::upsample_nearest2d_vec(&input, output_size.as_deref(), scale_factors.as_deref())
-                })
-            },
-        },
-    ],
-};
-
-static UPSAMPLE_NEAREST3D: Signature = Signature {
-    name: "upsample_nearest3d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 3),
-                float("scales_d").or_none().or("None"),
-                float("scales_h").or_none().or("None"),
-                float("scales_w").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, scales_d, scales_h, scales_w) = (
-                    a.tensor(0)?,
-                    a.ints(1)?,
-                    a.optional_float(2)?,
-                    a.optional_float(3)?,
-                    a.optional_float(4)?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::upsample_nearest3d_out(&self_, &output_size, scales_d, scales_h, scales_w, &out)
-                    });
-                }
-                a.returns(|| ops::upsample_nearest3d(&self_, &output_size, scales_d, scales_h, scales_w))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || {
-                        ops::upsample_nearest3d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::upsample_nearest3d_vec(&input, output_size.as_deref(), scale_factors.as_deref())
-                })
-            },
-        },
-    ],
-};
-
-static _UPSAMPLE_NEAREST_EXACT1D: Signature = Signature {
-    name: "_upsample_nearest_exact1d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 1),
-                float("scales").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, scales) = (a.tensor(0)?, a.ints(1)?, a.optional_float(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || {
-                        ops::_upsample_nearest_exact1d_out(&self_, &output_size, scales, &out)
-                    });
-                }
-                a.returns(|| ops::_upsample_nearest_exact1d(&self_, &output_size, scales))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || {
-                        ops::_upsample_nearest_exact1d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::_upsample_nearest_exact1d_vec(
-                        &input,
-                        output_size.as_deref(),
-                        scale_factors.as_deref(),
-                    )
-                })
-            },
-        },
-    ],
-};
-
-static _UPSAMPLE_NEAREST_EXACT2D: Signature = Signature {
-    name: "_upsample_nearest_exact2d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 2),
-                float("scales_h").or_none().or("None"),
-                float("scales_w").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, scales_h, scales_w) =
-                    (a.tensor(0)?, a.ints(1)?, a.optional_float(2)?, a.optional_float(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::_upsample_nearest_exact2d_out(&self_, &output_size, scales_h, scales_w, &out)
-                    });
-                }
-                a.returns(|| ops::_upsample_nearest_exact2d(&self_, &output_size, scales_h, scales_w))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || {
-                        ops::_upsample_nearest_exact2d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::_upsample_nearest_exact2d_vec(
-                        &input,
-                        output_size.as_deref(),
-                        scale_factors.as_deref(),
-                    )
-                })
-            },
-        },
-    ],
-};
-
-static _UPSAMPLE_NEAREST_EXACT3D: Signature = Signature {
-    name: "_upsample_nearest_exact3d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 3),
-                float("scales_d").or_none().or("None"),
-                float("scales_h").or_none().or("None"),
-                float("scales_w").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, scales_d, scales_h, scales_w) = (
-                    a.tensor(0)?,
-                    a.ints(1)?,
-                    a.optional_float(2)?,
-                    a.optional_float(3)?,
-                    a.optional_float(4)?,
-                );
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::_upsample_nearest_exact3d_out(
-                            &self_,
-                            &output_size,
-                            scales_d,
-                            scales_h,
-                            scales_w,
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::_upsample_nearest_exact3d(&self_, &output_size, scales_d, scales_h, scales_w)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || {
-                        ops::_upsample_nearest_exact3d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::_upsample_nearest_exact3d_vec(
-                        &input,
-                        output_size.as_deref(),
-                        scale_factors.as_deref(),
-                    )
-                })
-            },
-        },
-    ],
-};
-
-static UPSAMPLE_LINEAR1D: Signature = Signature {
-    name: "upsample_linear1d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 1),
-                boolean("align_corners"),
-                float("scales").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, align_corners, scales) =
-                    (a.tensor(0)?, a.ints(1)?, a.boolean(2)?, a.optional_float(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::upsample_linear1d_out(&self_, &output_size, align_corners, scales, &out)
-                    });
-                }
-                a.returns(|| ops::upsample_linear1d(&self_, &output_size, align_corners, scales))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                boolean("align_corners"),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, align_corners, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean(2)?, a.optional_floats(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::upsample_linear1d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            align_corners,
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::upsample_linear1d_vec(
-                        &input,
-                        output_size.as_deref(),
-                        align_corners,
-                        scale_factors.as_deref(),
-                    )
-                })
-            },
-        },
-    ],
-};
-
-static UPSAMPLE_BILINEAR2D: Signature = Signature {
-    name: "upsample_bilinear2d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 2),
-                boolean("align_corners"),
-                float("scales_h").or_none().or("None"),
-                float("scales_w").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, align_corners, scales_h, scales_w) =
-                    (a.tensor(0)?, a.ints(1)?, a.boolean(2)?, a.optional_float(3)?, a.optional_float(4)?);
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::upsample_bilinear2d_out(
-                            &self_,
-                            &output_size,
-                            align_corners,
-                            scales_h,
-                            scales_w,
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::upsample_bilinear2d(&self_, &output_size, align_corners, scales_h, scales_w)
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                boolean("align_corners"),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, align_corners, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean(2)?, a.optional_floats(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::upsample_bilinear2d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            align_corners,
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::upsample_bilinear2d_vec(
-                        &input,
-                        output_size.as_deref(),
-                        align_corners,
-                        scale_factors.as_deref(),
-                    )
-                })
-            },
-        },
-    ],
-};
-
-static UPSAMPLE_TRILINEAR3D: Signature = Signature {
-    name: "upsample_trilinear3d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 3),
-                boolean("align_corners"),
-                float("scales_d").or_none().or("None"),
-                float("scales_h").or_none().or("None"),
-                float("scales_w").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, align_corners, scales_d, scales_h, scales_w) = (
-                    a.tensor(0)?,
-                    a.ints(1)?,
-                    a.boolean(2)?,
-                    a.optional_float(3)?,
-                    a.optional_float(4)?,
-                    a.optional_float(5)?,
-                );
-                if let Some(out) = a.optional_tensor(6)? {
-                    return a.writes(6, || {
-                        ops::upsample_trilinear3d_out(
-                            &self_,
-                            &output_size,
-                            align_corners,
-                            scales_d,
-                            scales_h,
-                            scales_w,
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::upsample_trilinear3d(
-                        &self_,
-                        &output_size,
-                        align_corners,
-                        scales_d,
-                        scales_h,
-                        scales_w,
-                    )
-                })
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                boolean("align_corners"),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, align_corners, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean(2)?, a.optional_floats(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::upsample_trilinear3d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            align_corners,
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::upsample_trilinear3d_vec(
-                        &input,
-                        output_size.as_deref(),
-                        align_corners,
-                        scale_factors.as_deref(),
-                    )
-                })
-            },
-        },
-    ],
-};
-
-static UPSAMPLE_BICUBIC2D: Signature = Signature {
-    name: "upsample_bicubic2d",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 2),
-                boolean("align_corners"),
-                float("scales_h").or_none().or("None"),
-                float("scales_w").or_none().or("None"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, output_size, align_corners, scales_h, scales_w) =
-                    (a.tensor(0)?, a.ints(1)?, a.boolean(2)?, a.optional_float(3)?, a.optional_float(4)?);
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || {
-                        ops::upsample_bicubic2d_out(
-                            &self_,
-                            &output_size,
-                            align_corners,
-                            scales_h,
-                            scales_w,
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| ops::upsample_bicubic2d(&self_, &output_size, align_corners, scales_h, scales_w))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("output_size", 0).or_none(),
-                boolean("align_corners"),
-                floats("scale_factors").or_none(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (input, output_size, align_corners, scale_factors) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean(2)?, a.optional_floats(3)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::upsample_bicubic2d_vec_out(
-                            &input,
-                            output_size.as_deref(),
-                            align_corners,
-                            scale_factors.as_deref(),
-                            &out,
-                        )
-                    });
-                }
-                a.returns(|| {
-                    ops::upsample_bicubic2d_vec(
-                        &input,
-                        output_size.as_deref(),
-                        align_corners,
-                        scale_factors.as_deref(),
-                    )
-                })
-            },
-        },
-    ],
-};
+bindings! {
+    "upsample_nearest1d" in "_nn": "`y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given." {
+        function (input: tensor, output_size: ints(1),
+            scales: optional float = "None" None) returns upsample_nearest1d, out upsample_nearest1d_out;
+        function (input: tensor, output_size: optional ints(0),
+            scale_factors: optional floats) returns upsample_nearest1d_vec, out upsample_nearest1d_vec_out;
+    }
+    "upsample_nearest2d" in "_nn": "`y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given." {
+        function (input: tensor, output_size: ints(2), scales_h: optional float = "None" None,
+            scales_w: optional float = "None" None) returns upsample_nearest2d, out upsample_nearest2d_out;
+        function (input: tensor, output_size: optional ints(0),
+            scale_factors: optional floats) returns upsample_nearest2d_vec, out upsample_nearest2d_vec_out;
+    }
+    "upsample_nearest3d" in "_nn": "`y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given." {
+        function (input: tensor, output_size: ints(3), scales_d: optional float = "None" None,
+            scales_h: optional float = "None" None,
+            scales_w: optional float = "None" None) returns upsample_nearest3d, out upsample_nearest3d_out;
+        function (input: tensor, output_size: optional ints(0),
+            scale_factors: optional floats) returns upsample_nearest3d_vec, out upsample_nearest3d_vec_out;
+    }
+    "_upsample_nearest_exact1d" in "_nn": "`y[i] = self[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size, from the centre of each output pixel." {
+        function (input: tensor, output_size: ints(1),
+            scales: optional float = "None" None) returns _upsample_nearest_exact1d,
+            out _upsample_nearest_exact1d_out;
+        function (input: tensor, output_size: optional ints(0),
+            scale_factors: optional floats) returns _upsample_nearest_exact1d_vec,
+            out _upsample_nearest_exact1d_vec_out;
+    }
+    "_upsample_nearest_exact2d" in "_nn": "`y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel." {
+        function (input: tensor, output_size: ints(2), scales_h: optional float = "None" None,
+            scales_w: optional float = "None" None) returns _upsample_nearest_exact2d,
+            out _upsample_nearest_exact2d_out;
+        function (input: tensor, output_size: optional ints(0),
+            scale_factors: optional floats) returns _upsample_nearest_exact2d_vec,
+            out _upsample_nearest_exact2d_vec_out;
+    }
+    "_upsample_nearest_exact3d" in "_nn": "`y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel." {
+        function (input: tensor, output_size: ints(3), scales_d: optional float = "None" None,
+            scales_h: optional float = "None" None,
+            scales_w: optional float = "None" None) returns _upsample_nearest_exact3d,
+            out _upsample_nearest_exact3d_out;
+        function (input: tensor, output_size: optional ints(0),
+            scale_factors: optional floats) returns _upsample_nearest_exact3d_vec,
+            out _upsample_nearest_exact3d_vec_out;
+    }
+    "upsample_linear1d" in "_nn": "Linear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`." {
+        function (input: tensor, output_size: ints(1), align_corners: boolean,
+            scales: optional float = "None" None) returns upsample_linear1d, out upsample_linear1d_out;
+        function (input: tensor, output_size: optional ints(0), align_corners: boolean,
+            scale_factors: optional floats) returns upsample_linear1d_vec, out upsample_linear1d_vec_out;
+    }
+    "upsample_bilinear2d" in "_nn": "Bilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`." {
+        function (input: tensor, output_size: ints(2), align_corners: boolean, scales_h: optional float = "None" None,
+            scales_w: optional float = "None" None) returns upsample_bilinear2d, out upsample_bilinear2d_out;
+        function (input: tensor, output_size: optional ints(0), align_corners: boolean,
+            scale_factors: optional floats) returns upsample_bilinear2d_vec, out upsample_bilinear2d_vec_out;
+    }
+    "upsample_trilinear3d" in "_nn": "Trilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`." {
+        function (input: tensor, output_size: ints(3), align_corners: boolean, scales_d: optional float = "None" None,
+            scales_h: optional float = "None" None,
+            scales_w: optional float = "None" None) returns upsample_trilinear3d, out upsample_trilinear3d_out;
+        function (input: tensor, output_size: optional ints(0), align_corners: boolean,
+            scale_factors: optional floats) returns upsample_trilinear3d_vec, out upsample_trilinear3d_vec_out;
+    }
+    "upsample_bicubic2d" in "_nn": "Bicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75." {
+        function (input: tensor, output_size: ints(2), align_corners: boolean, scales_h: optional float = "None" None,
+            scales_w: optional float = "None" None) returns upsample_bicubic2d, out upsample_bicubic2d_out;
+        function (input: tensor, output_size: optional ints(0), align_corners: boolean,
+            scale_factors: optional floats) returns upsample_bicubic2d_vec, out upsample_bicubic2d_vec_out;
+    }
+}

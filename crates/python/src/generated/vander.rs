@@ -2,45 +2,13 @@
 
 //! The names in Python of the operators in `vander`.
 
-use crate::arguments::{Overload, Signature, boolean, int, tensor};
-use crate::call::{Binding, function};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        VANDER,
-        "vander(Tensor x, int? N=None, bool increasing=False)\n\n`y[i][j] = x[i]^(N - 1 - j)`, or `x[i]^j` if `increasing`."
-    ),
-    function!(
-        "_linalg",
-        LINALG_VANDER,
-        "linalg_vander(Tensor x, *, int? N=None)\n\n`y[i][j] = x[i]^j`, the powers of the elements of vectors as columns."
-    ),
-];
-
-static VANDER: Signature = Signature {
-    name: "vander",
-    overloads: &[Overload {
-        parameters: &[tensor("x"), int("N").or_none().or("None"), boolean("increasing").or("False")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (x, N, increasing) = (a.tensor(0)?, a.optional_int(1)?, a.boolean_or(2, false)?);
-            a.returns(|| ops::vander(&x, N, increasing))
-        },
-    }],
-};
-
-static LINALG_VANDER: Signature = Signature {
-    name: "linalg_vander",
-    overloads: &[Overload {
-        parameters: &[tensor("x"), int("N").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (x, N) = (a.tensor(0)?, a.optional_int(1)?);
-            a.returns(|| ops::linalg_vander(&x, N))
-        },
-    }],
-};
+bindings! {
+    "vander": "`y[i][j] = x[i]^(N - 1 - j)`, or `x[i]^j` if `increasing`." {
+        function (x: tensor, N: optional int = "None" None, increasing: boolean = "False" false) returns vander;
+    }
+    "linalg_vander" in "_linalg": "`y[i][j] = x[i]^j`, the powers of the elements of vectors as columns." {
+        function (x: tensor, N: keyword optional int = "None" None) returns linalg_vander;
+    }
+}

@@ -2,263 +2,39 @@
 
 //! The names in Python of the operators in `var_mean`.
 
-use crate::arguments::{Overload, Signature, boolean, ints, scalar, tensor, tensors};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        VAR,
-        "var(Tensor input, bool unbiased=True)\nvar(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nvar(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\n`sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`."
-    ),
-    method!(
-        VAR,
-        "var(bool unbiased=True)\nvar(int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nvar(int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\n`sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`."
-    ),
-    function!(
-        "",
-        VAR_MEAN,
-        "var_mean(Tensor input, bool unbiased=True)\nvar_mean(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nvar_mean(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False)\n\n`var` and `mean` of all elements."
-    ),
-    function!(
-        "",
-        STD,
-        "std(Tensor input, bool unbiased=True)\nstd(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nstd(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\n`sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`."
-    ),
-    method!(
-        STD,
-        "std(bool unbiased=True)\nstd(int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nstd(int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\n`sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`."
-    ),
-    function!(
-        "",
-        STD_MEAN,
-        "std_mean(Tensor input, bool unbiased=True)\nstd_mean(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nstd_mean(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False)\n\n`std` and `mean` of all elements."
-    ),
-];
-
-static VAR: Signature = Signature {
-    name: "var",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), boolean("unbiased").or("True")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, unbiased) = (a.tensor(0)?, a.boolean_or(1, true)?);
-                a.returns(|| ops::var(&self_, unbiased))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none().or("None"),
-                scalar("correction").by_keyword().or_none().or("None"),
-                boolean("keepdim").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, correction, keepdim) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_scalar(2)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::var_correction_out(&self_, dim.as_deref(), correction, keepdim, &out)
-                    });
-                }
-                a.returns(|| ops::var_correction(&self_, dim.as_deref(), correction, keepdim))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none(),
-                boolean("unbiased").or("True"),
-                boolean("keepdim").or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, unbiased, keepdim) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, true)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::var_out(&self_, dim.as_deref(), unbiased, keepdim, &out));
-                }
-                a.returns(|| ops::var_dim(&self_, dim.as_deref(), unbiased, keepdim))
-            },
-        },
-    ],
-};
-
-static VAR_MEAN: Signature = Signature {
-    name: "var_mean",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), boolean("unbiased").or("True")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, unbiased) = (a.tensor(0)?, a.boolean_or(1, true)?);
-                a.returns(|| ops::var_mean(&self_, unbiased))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none().or("None"),
-                scalar("correction").by_keyword().or_none().or("None"),
-                boolean("keepdim").by_keyword().or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, dim, correction, keepdim) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_scalar(2)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.out_tensors(4, 2)? {
-                    return a.writes(4, || {
-                        ops::var_mean_correction_out(
-                            &self_,
-                            dim.as_deref(),
-                            correction,
-                            keepdim,
-                            &out[0],
-                            &out[1],
-                        )
-                    });
-                }
-                a.returns(|| ops::var_mean_correction(&self_, dim.as_deref(), correction, keepdim))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none(),
-                boolean("unbiased").or("True"),
-                boolean("keepdim").or("False"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, dim, unbiased, keepdim) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, true)?, a.boolean_or(3, false)?);
-                a.returns(|| ops::var_mean_dim(&self_, dim.as_deref(), unbiased, keepdim))
-            },
-        },
-    ],
-};
-
-static STD: Signature = Signature {
-    name: "std",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), boolean("unbiased").or("True")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, unbiased) = (a.tensor(0)?, a.boolean_or(1, true)?);
-                a.returns(|| ops::std(&self_, unbiased))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none().or("None"),
-                scalar("correction").by_keyword().or_none().or("None"),
-                boolean("keepdim").by_keyword().or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, correction, keepdim) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_scalar(2)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || {
-                        ops::std_correction_out(&self_, dim.as_deref(), correction, keepdim, &out)
-                    });
-                }
-                a.returns(|| ops::std_correction(&self_, dim.as_deref(), correction, keepdim))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none(),
-                boolean("unbiased").or("True"),
-                boolean("keepdim").or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim, unbiased, keepdim) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, true)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::std_out(&self_, dim.as_deref(), unbiased, keepdim, &out));
-                }
-                a.returns(|| ops::std_dim(&self_, dim.as_deref(), unbiased, keepdim))
-            },
-        },
-    ],
-};
-
-static STD_MEAN: Signature = Signature {
-    name: "std_mean",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), boolean("unbiased").or("True")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, unbiased) = (a.tensor(0)?, a.boolean_or(1, true)?);
-                a.returns(|| ops::std_mean(&self_, unbiased))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none().or("None"),
-                scalar("correction").by_keyword().or_none().or("None"),
-                boolean("keepdim").by_keyword().or("False"),
-                tensors("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, dim, correction, keepdim) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_scalar(2)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.out_tensors(4, 2)? {
-                    return a.writes(4, || {
-                        ops::std_mean_correction_out(
-                            &self_,
-                            dim.as_deref(),
-                            correction,
-                            keepdim,
-                            &out[0],
-                            &out[1],
-                        )
-                    });
-                }
-                a.returns(|| ops::std_mean_correction(&self_, dim.as_deref(), correction, keepdim))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                ints("dim", 1).or_none(),
-                boolean("unbiased").or("True"),
-                boolean("keepdim").or("False"),
-            ],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, dim, unbiased, keepdim) =
-                    (a.tensor(0)?, a.optional_ints(1)?, a.boolean_or(2, true)?, a.boolean_or(3, false)?);
-                a.returns(|| ops::std_mean_dim(&self_, dim.as_deref(), unbiased, keepdim))
-            },
-        },
-    ],
-};
+bindings! {
+    "var": "`sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`." {
+        both 0 (input: tensor, unbiased: boolean = "True" true) returns var;
+        both 0 (input: tensor, dim: optional ints(1) = "None" None, correction: keyword optional scalar = "None" None,
+            keepdim: keyword boolean = "False" false) returns var_correction, out var_correction_out;
+        both 0 (input: tensor, dim: optional ints(1), unbiased: boolean = "True" true,
+            keepdim: boolean = "False" false) returns var_dim, out var_out;
+    }
+    "var_mean": "`var` and `mean` of all elements." {
+        function (input: tensor, unbiased: boolean = "True" true) returns var_mean;
+        function (input: tensor, dim: optional ints(1) = "None" None,
+            correction: keyword optional scalar = "None" None,
+            keepdim: keyword boolean = "False" false) returns var_mean_correction, outs [0,
+            1] var_mean_correction_out;
+        function (input: tensor, dim: optional ints(1), unbiased: boolean = "True" true,
+            keepdim: boolean = "False" false) returns var_mean_dim;
+    }
+    "std": "`sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`." {
+        both 0 (input: tensor, unbiased: boolean = "True" true) returns std;
+        both 0 (input: tensor, dim: optional ints(1) = "None" None, correction: keyword optional scalar = "None" None,
+            keepdim: keyword boolean = "False" false) returns std_correction, out std_correction_out;
+        both 0 (input: tensor, dim: optional ints(1), unbiased: boolean = "True" true,
+            keepdim: boolean = "False" false) returns std_dim, out std_out;
+    }
+    "std_mean": "`std` and `mean` of all elements." {
+        function (input: tensor, unbiased: boolean = "True" true) returns std_mean;
+        function (input: tensor, dim: optional ints(1) = "None" None,
+            correction: keyword optional scalar = "None" None,
+            keepdim: keyword boolean = "False" false) returns std_mean_correction, outs [0,
+            1] std_mean_correction_out;
+        function (input: tensor, dim: optional ints(1), unbiased: boolean = "True" true,
+            keepdim: boolean = "False" false) returns std_mean_dim;
+    }
+}

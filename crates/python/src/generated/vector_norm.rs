@@ -2,133 +2,22 @@
 
 //! The names in Python of the operators in `vector_norm`.
 
-use crate::arguments::{Overload, Signature, boolean, dtype, ints, scalar, tensor};
-use crate::call::{Binding, function, method};
+use crate::binding::bindings;
 use flambeau_core::Scalar;
-use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "_linalg",
-        LINALG_VECTOR_NORM,
-        "linalg_vector_norm(Tensor input, Number ord=2, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros."
-    ),
-    function!(
-        "",
-        NORM,
-        "norm(Tensor input, Number p=2, *, Tensor out=None)\nnorm(Tensor input, Number? p, *, dtype dtype, Tensor out=None)\nnorm(Tensor input, Number? p, int[1] dim, bool keepdim=False, *, Tensor out=None)\nnorm(Tensor input, Number? p, int[1] dim, bool keepdim, *, dtype dtype, Tensor out=None)\n\n`sum(abs(self)^p)^(1/p)` of all elements."
-    ),
-    method!(
-        NORM,
-        "norm(Number p=2, *, Tensor out=None)\nnorm(Number? p, *, dtype dtype, Tensor out=None)\nnorm(Number? p, int[1] dim, bool keepdim=False, *, Tensor out=None)\nnorm(Number? p, int[1] dim, bool keepdim, *, dtype dtype, Tensor out=None)\n\n`sum(abs(self)^p)^(1/p)` of all elements."
-    ),
-];
-
-static LINALG_VECTOR_NORM: Signature = Signature {
-    name: "linalg_vector_norm",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("ord").or("2"),
-            ints("dim", 1).or_none().or("None"),
-            boolean("keepdim").or("False"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, ord, dim, keepdim, dtype) = (
-                a.tensor(0)?,
-                a.scalar_or(1, Scalar::Int(2))?,
-                a.optional_ints(2)?,
-                a.boolean_or(3, false)?,
-                a.optional_dtype(4)?,
-            );
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || {
-                    ops::linalg_vector_norm_out(&self_, ord, dim.as_deref(), keepdim, dtype, &out)
-                });
-            }
-            a.returns(|| ops::linalg_vector_norm(&self_, ord, dim.as_deref(), keepdim, dtype))
-        },
-    }],
-};
-
-static NORM: Signature = Signature {
-    name: "norm",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("p").or("2"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, p) = (a.tensor(0)?, a.scalar_or(1, Scalar::Int(2))?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::norm_scalar_out(&self_, p, &out));
-                }
-                a.returns(|| ops::norm_scalar(&self_, p))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("p").or_none(),
-                dtype("dtype").by_keyword(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, p, dtype) = (a.tensor(0)?, a.optional_scalar(1)?, a.dtype(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::norm_scalaropt_dtype_out(&self_, p, dtype, &out));
-                }
-                a.returns(|| ops::norm_scalaropt_dtype(&self_, p, dtype))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("p").or_none(),
-                ints("dim", 1),
-                boolean("keepdim").or("False"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, p, dim, keepdim) =
-                    (a.tensor(0)?, a.optional_scalar(1)?, a.ints(2)?, a.boolean_or(3, false)?);
-                if let Some(out) = a.optional_tensor(4)? {
-                    return a.writes(4, || ops::norm_out(&self_, p, &dim, keepdim, &out));
-                }
-                a.returns(|| ops::norm_scalaropt_dim(&self_, p, &dim, keepdim))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                scalar("p").or_none(),
-                ints("dim", 1),
-                boolean("keepdim"),
-                dtype("dtype").by_keyword(),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, p, dim, keepdim, dtype) =
-                    (a.tensor(0)?, a.optional_scalar(1)?, a.ints(2)?, a.boolean(3)?, a.dtype(4)?);
-                if let Some(out) = a.optional_tensor(5)? {
-                    return a.writes(5, || ops::norm_dtype_out(&self_, p, &dim, keepdim, dtype, &out));
-                }
-                a.returns(|| ops::norm_scalaropt_dim_dtype(&self_, p, &dim, keepdim, dtype))
-            },
-        },
-    ],
-};
+bindings! {
+    "linalg_vector_norm" in "_linalg": "`sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros." {
+        function (input: tensor, ord: scalar = "2" Scalar::Int(2), dim: optional ints(1) = "None" None,
+            keepdim: boolean = "False" false, dtype: keyword optional dtype = "None" None) returns linalg_vector_norm,
+            out linalg_vector_norm_out;
+    }
+    "norm": "`sum(abs(self)^p)^(1/p)` of all elements." {
+        both 0 (input: tensor, p: scalar = "2" Scalar::Int(2)) returns norm_scalar, out norm_scalar_out;
+        both 0 (input: tensor, p: optional scalar, dtype: keyword dtype) returns norm_scalaropt_dtype,
+            out norm_scalaropt_dtype_out;
+        both 0 (input: tensor, p: optional scalar, dim: ints(1),
+            keepdim: boolean = "False" false) returns norm_scalaropt_dim, out norm_out;
+        both 0 (input: tensor, p: optional scalar, dim: ints(1), keepdim: boolean,
+            dtype: keyword dtype) returns norm_scalaropt_dim_dtype, out norm_dtype_out;
+    }
+}

@@ -2,339 +2,57 @@
 
 //! The names in Python of the operators in `view`.
 
-use crate::arguments::{Overload, Signature, boolean, dtype, int, ints, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!("", DETACH, "detach(Tensor input)\n\nA view of `self` that autograd does not track."),
-    method!(DETACH, "detach()\n\nA view of `self` that autograd does not track."),
-    method!(
-        EXPAND,
-        "expand(int[] size, *, bool implicit=False)\n\nA view with dimensions of size 1 expanded to `size`; `-1` keeps a size."
-    ),
-    function!(
-        "",
-        PERMUTE,
-        "permute(Tensor input, int[] dims)\n\nA view with the dimensions in another order."
-    ),
-    method!(PERMUTE, "permute(int[] dims)\n\nA view with the dimensions in another order."),
-    function!(
-        "",
-        T,
-        "t(Tensor input)\n\nThe transpose of a matrix; tensors of fewer dimensions are returned as they are."
-    ),
-    method!(T, "t()\n\nThe transpose of a matrix; tensors of fewer dimensions are returned as they are."),
-    function!(
-        "",
-        TRANSPOSE,
-        "transpose(Tensor input, int dim0, int dim1)\n\nA view with two dimensions exchanged."
-    ),
-    method!(TRANSPOSE, "transpose(int dim0, int dim1)\n\nA view with two dimensions exchanged."),
-    method!(
-        VIEW,
-        "view(dtype dtype)\nview(int[] size)\n\nA view of the same bytes as elements of another dtype."
-    ),
-    function!("", ALIAS, "alias(Tensor input)\n\nA view of all elements."),
-    function!(
-        "",
-        AS_STRIDED,
-        "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None)\n\nA view of the storage of `self` with the given sizes, strides and offset."
-    ),
-    method!(
-        AS_STRIDED,
-        "as_strided(int[] size, int[] stride, int? storage_offset=None)\n\nA view of the storage of `self` with the given sizes, strides and offset."
-    ),
-    function!(
-        "",
-        RESHAPE,
-        "reshape(Tensor input, int[] shape)\n\nA view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred."
-    ),
-    method!(
-        RESHAPE,
-        "reshape(int[] shape)\n\nA view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred."
-    ),
-    function!(
-        "",
-        SELECT,
-        "select(Tensor input, int dim, int index)\n\nThe slice at one index of a dimension, which is removed."
-    ),
-    method!(SELECT, "select(int dim, int index)\n\nThe slice at one index of a dimension, which is removed."),
-    function!(
-        "",
-        SLICE,
-        "slice(Tensor input, int dim=0, int? start=None, int? end=None, int step=1)\n\nEvery `step`-th index of a dimension from `start` to below `end`, which are clamped to its size."
-    ),
-    method!(
-        SLICE,
-        "slice(int dim=0, int? start=None, int? end=None, int step=1)\n\nEvery `step`-th index of a dimension from `start` to below `end`, which are clamped to its size."
-    ),
-    function!(
-        "",
-        UNSQUEEZE,
-        "unsqueeze(Tensor input, int dim)\n\nA view with a dimension of size 1 inserted at `dim`."
-    ),
-    method!(UNSQUEEZE, "unsqueeze(int dim)\n\nA view with a dimension of size 1 inserted at `dim`."),
-    function!(
-        "",
-        SQUEEZE,
-        "squeeze(Tensor input)\nsqueeze(Tensor input, int dim)\nsqueeze(Tensor input, int[] dim)\n\nA view without the dimensions of size 1."
-    ),
-    method!(
-        SQUEEZE,
-        "squeeze()\nsqueeze(int dim)\nsqueeze(int[] dim)\n\nA view without the dimensions of size 1."
-    ),
-    function!(
-        "",
-        DIAGONAL,
-        "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1)\n\nA view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension."
-    ),
-    method!(
-        DIAGONAL,
-        "diagonal(int offset=0, int dim1=0, int dim2=1)\n\nA view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension."
-    ),
-    method!(
-        UNFOLD,
-        "unfold(int dimension, int size, int step)\n\nA view of windows of `size` elements of a dimension, one every `step`; the elements of a window are in the last dimension."
-    ),
-];
-
-static DETACH: Signature = Signature {
-    name: "detach",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.views(|| ops::detach(&self_))
-        },
-    }],
-};
-
-static EXPAND: Signature = Signature {
-    name: "expand",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("size", 0), boolean("implicit").by_keyword().or("False")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, size, implicit) = (a.tensor(0)?, a.ints(1)?, a.boolean_or(2, false)?);
-            a.views(|| ops::expand(&self_, &size, implicit))
-        },
-    }],
-};
-
-static PERMUTE: Signature = Signature {
-    name: "permute",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("dims", 0)],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dims) = (a.tensor(0)?, a.ints(1)?);
-            a.views(|| ops::permute(&self_, &dims))
-        },
-    }],
-};
-
-static T: Signature = Signature {
-    name: "t",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.views(|| ops::t(&self_))
-        },
-    }],
-};
-
-static TRANSPOSE: Signature = Signature {
-    name: "transpose",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim0"), int("dim1")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim0, dim1) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
-            a.views(|| ops::transpose_int(&self_, dim0, dim1))
-        },
-    }],
-};
-
-static VIEW: Signature = Signature {
-    name: "view",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), dtype("dtype")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, dtype) = (a.tensor(0)?, a.dtype(1)?);
-                a.views(|| ops::view_dtype(&self_, dtype))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("size", 0)],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, size) = (a.tensor(0)?, a.ints(1)?);
-                a.views(|| ops::view(&self_, &size))
-            },
-        },
-    ],
-};
-
-static ALIAS: Signature = Signature {
-    name: "alias",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.views(|| ops::alias(&self_))
-        },
-    }],
-};
-
-static AS_STRIDED: Signature = Signature {
-    name: "as_strided",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            ints("stride", 0),
-            int("storage_offset").or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, size, stride, storage_offset) =
-                (a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.optional_int(3)?);
-            a.views(|| ops::as_strided(&self_, &size, &stride, storage_offset))
-        },
-    }],
-};
-
-static RESHAPE: Signature = Signature {
-    name: "reshape",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("shape", 0)],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, shape) = (a.tensor(0)?, a.ints(1)?);
-            a.views(|| ops::reshape(&self_, &shape))
-        },
-    }],
-};
-
-static SELECT: Signature = Signature {
-    name: "select",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), int("index")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, index) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
-            a.views(|| ops::select_int(&self_, dim, index))
-        },
-    }],
-};
-
-static SLICE: Signature = Signature {
-    name: "slice",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim").or("0"),
-            int("start").or_none().or("None"),
-            int("end").or_none().or("None"),
-            int("step").or("1"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, start, end, step) =
-                (a.tensor(0)?, a.int_or(1, 0)?, a.optional_int(2)?, a.optional_int(3)?, a.int_or(4, 1)?);
-            a.views(|| ops::slice_tensor(&self_, dim, start, end, step))
-        },
-    }],
-};
-
-static UNSQUEEZE: Signature = Signature {
-    name: "unsqueeze",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim) = (a.tensor(0)?, a.int(1)?);
-            a.views(|| ops::unsqueeze(&self_, dim))
-        },
-    }],
-};
-
-static SQUEEZE: Signature = Signature {
-    name: "squeeze",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                a.views(|| ops::squeeze(&self_))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), int("dim")],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim) = (a.tensor(0)?, a.int(1)?);
-                a.views(|| ops::squeeze_dim(&self_, dim))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("dim", 0)],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, dim) = (a.tensor(0)?, a.ints(1)?);
-                a.views(|| ops::squeeze_dims(&self_, &dim))
-            },
-        },
-    ],
-};
-
-static DIAGONAL: Signature = Signature {
-    name: "diagonal",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("offset").or("0"), int("dim1").or("0"), int("dim2").or("1")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, offset, dim1, dim2) =
-                (a.tensor(0)?, a.int_or(1, 0)?, a.int_or(2, 0)?, a.int_or(3, 1)?);
-            a.views(|| ops::diagonal(&self_, offset, dim1, dim2))
-        },
-    }],
-};
-
-static UNFOLD: Signature = Signature {
-    name: "unfold",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dimension"), int("size"), int("step")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dimension, size, step) = (a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?);
-            a.views(|| ops::unfold(&self_, dimension, size, step))
-        },
-    }],
-};
+bindings! {
+    "detach": "A view of `self` that autograd does not track." {
+        both 0 (input: tensor) views detach;
+    }
+    "expand": "A view with dimensions of size 1 expanded to `size`; `-1` keeps a size." {
+        method 0 (input: tensor, size: ints(0), implicit: keyword boolean = "False" false) views expand;
+    }
+    "permute": "A view with the dimensions in another order." {
+        both 0 (input: tensor, dims: ints(0)) views permute;
+    }
+    "t": "The transpose of a matrix; tensors of fewer dimensions are returned as they are." {
+        both 0 (input: tensor) views t;
+    }
+    "transpose": "A view with two dimensions exchanged." {
+        both 0 (input: tensor, dim0: int, dim1: int) views transpose_int;
+    }
+    "view": "A view of the same bytes as elements of another dtype." {
+        method 0 (input: tensor, dtype: dtype) views view_dtype;
+        method 0 (input: tensor, size: ints(0)) views view;
+    }
+    "alias": "A view of all elements." {
+        function (input: tensor) views alias;
+    }
+    "as_strided": "A view of the storage of `self` with the given sizes, strides and offset." {
+        both 0 (input: tensor, size: ints(0), stride: ints(0),
+            storage_offset: optional int = "None" None) views as_strided;
+    }
+    "reshape": "A view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred." {
+        both 0 (input: tensor, shape: ints(0)) views reshape;
+    }
+    "select": "The slice at one index of a dimension, which is removed." {
+        both 0 (input: tensor, dim: int, index: int) views select_int;
+    }
+    "slice": "Every `step`-th index of a dimension from `start` to below `end`, which are clamped to its size." {
+        both 0 (input: tensor, dim: int = "0" 0, start: optional int = "None" None, end: optional int = "None" None,
+            step: int = "1" 1) views slice_tensor;
+    }
+    "unsqueeze": "A view with a dimension of size 1 inserted at `dim`." {
+        both 0 (input: tensor, dim: int) views unsqueeze;
+    }
+    "squeeze": "A view without the dimensions of size 1." {
+        both 0 (input: tensor) views squeeze;
+        both 0 (input: tensor, dim: int) views squeeze_dim;
+        both 0 (input: tensor, dim: ints(0)) views squeeze_dims;
+    }
+    "diagonal": "A view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension." {
+        both 0 (input: tensor, offset: int = "0" 0, dim1: int = "0" 0, dim2: int = "1" 1) views diagonal;
+    }
+    "unfold": "A view of windows of `size` elements of a dimension, one every `step`; the elements of a window are in the last dimension." {
+        method 0 (input: tensor, dimension: int, size: int, step: int) views unfold;
+    }
+}

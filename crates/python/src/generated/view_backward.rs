@@ -2,145 +2,22 @@
 
 //! The names in Python of the operators in `view_backward`.
 
-use crate::arguments::{Overload, Signature, int, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        SELECT_SCATTER,
-        "select_scatter(Tensor input, Tensor src, int dim, int index, *, Tensor out=None)\n\nA copy of `self` with `src` at one index of a dimension."
-    ),
-    method!(
-        SELECT_SCATTER,
-        "select_scatter(Tensor src, int dim, int index, *, Tensor out=None)\n\nA copy of `self` with `src` at one index of a dimension."
-    ),
-    function!(
-        "",
-        SLICE_SCATTER,
-        "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1, *, Tensor out=None)\n\nA copy of `self` with `src` in a slice of a dimension."
-    ),
-    method!(
-        SLICE_SCATTER,
-        "slice_scatter(Tensor src, int dim=0, int? start=None, int? end=None, int step=1, *, Tensor out=None)\n\nA copy of `self` with `src` in a slice of a dimension."
-    ),
-    function!(
-        "",
-        DIAGONAL_SCATTER,
-        "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor out=None)\n\nA copy of `self` with `src` on a diagonal."
-    ),
-    method!(
-        DIAGONAL_SCATTER,
-        "diagonal_scatter(Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor out=None)\n\nA copy of `self` with `src` on a diagonal."
-    ),
-    function!(
-        "",
-        DIAG_EMBED,
-        "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1, *, Tensor out=None)\n\nMatrices of zeros with the last dimension of `self` on a diagonal."
-    ),
-    method!(
-        DIAG_EMBED,
-        "diag_embed(int offset=0, int dim1=-2, int dim2=-1, *, Tensor out=None)\n\nMatrices of zeros with the last dimension of `self` on a diagonal."
-    ),
-];
-
-static SELECT_SCATTER: Signature = Signature {
-    name: "select_scatter",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("src"),
-            int("dim"),
-            int("index"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, src, dim, index) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.int(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::select_scatter_out(&self_, &src, dim, index, &out));
-            }
-            a.returns(|| ops::select_scatter(&self_, &src, dim, index))
-        },
-    }],
-};
-
-static SLICE_SCATTER: Signature = Signature {
-    name: "slice_scatter",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("src"),
-            int("dim").or("0"),
-            int("start").or_none().or("None"),
-            int("end").or_none().or("None"),
-            int("step").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, src, dim, start, end, step) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.int_or(2, 0)?,
-                a.optional_int(3)?,
-                a.optional_int(4)?,
-                a.int_or(5, 1)?,
-            );
-            if let Some(out) = a.optional_tensor(6)? {
-                return a.writes(6, || ops::slice_scatter_out(&self_, &src, dim, start, end, step, &out));
-            }
-            a.returns(|| ops::slice_scatter(&self_, &src, dim, start, end, step))
-        },
-    }],
-};
-
-static DIAGONAL_SCATTER: Signature = Signature {
-    name: "diagonal_scatter",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("src"),
-            int("offset").or("0"),
-            int("dim1").or("0"),
-            int("dim2").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, src, offset, dim1, dim2) =
-                (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 0)?, a.int_or(3, 0)?, a.int_or(4, 1)?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || ops::diagonal_scatter_out(&self_, &src, offset, dim1, dim2, &out));
-            }
-            a.returns(|| ops::diagonal_scatter(&self_, &src, offset, dim1, dim2))
-        },
-    }],
-};
-
-static DIAG_EMBED: Signature = Signature {
-    name: "diag_embed",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("offset").or("0"),
-            int("dim1").or("-2"),
-            int("dim2").or("-1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, offset, dim1, dim2) =
-                (a.tensor(0)?, a.int_or(1, 0)?, a.int_or(2, -2)?, a.int_or(3, -1)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::diag_embed_out(&self_, offset, dim1, dim2, &out));
-            }
-            a.returns(|| ops::diag_embed(&self_, offset, dim1, dim2))
-        },
-    }],
-};
+bindings! {
+    "select_scatter": "A copy of `self` with `src` at one index of a dimension." {
+        both 0 (input: tensor, src: tensor, dim: int, index: int) returns select_scatter, out select_scatter_out;
+    }
+    "slice_scatter": "A copy of `self` with `src` in a slice of a dimension." {
+        both 0 (input: tensor, src: tensor, dim: int = "0" 0, start: optional int = "None" None,
+            end: optional int = "None" None, step: int = "1" 1) returns slice_scatter, out slice_scatter_out;
+    }
+    "diagonal_scatter": "A copy of `self` with `src` on a diagonal." {
+        both 0 (input: tensor, src: tensor, offset: int = "0" 0, dim1: int = "0" 0,
+            dim2: int = "1" 1) returns diagonal_scatter, out diagonal_scatter_out;
+    }
+    "diag_embed": "Matrices of zeros with the last dimension of `self` on a diagonal." {
+        both 0 (input: tensor, offset: int = "0" 0, dim1: int = "-2" -2, dim2: int = "-1" -1) returns diag_embed,
+            out diag_embed_out;
+    }
+}

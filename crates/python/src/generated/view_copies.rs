@@ -2,508 +2,73 @@
 
 //! The names in Python of the operators in `view_copies`.
 
-use crate::arguments::{Overload, Signature, boolean, int, ints, tensor, tensors};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        ALIAS_COPY,
-        "alias_copy(Tensor input, *, Tensor out=None)\n\nA copy of the result of `alias`."
-    ),
-    function!(
-        "",
-        AS_STRIDED_COPY,
-        "as_strided_copy(Tensor input, int[] size, int[] stride, int? storage_offset=None, *, Tensor out=None)\n\nA copy of the result of `as_strided`."
-    ),
-    function!(
-        "",
-        DETACH_COPY,
-        "detach_copy(Tensor input, *, Tensor out=None)\n\nA copy of the result of `detach`."
-    ),
-    function!(
-        "",
-        DIAGONAL_COPY,
-        "diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1, *, Tensor out=None)\n\nA copy of the result of `diagonal`."
-    ),
-    function!(
-        "",
-        EXPAND_COPY,
-        "expand_copy(Tensor input, int[] size, *, bool implicit=False, Tensor out=None)\n\nA copy of the result of `expand`."
-    ),
-    function!(
-        "",
-        NARROW_COPY,
-        "narrow_copy(Tensor input, int dim, int start, int length, *, Tensor out=None)\n\nA copy of the result of `narrow`."
-    ),
-    method!(
-        NARROW_COPY,
-        "narrow_copy(int dim, int start, int length, *, Tensor out=None)\n\nA copy of the result of `narrow`."
-    ),
-    function!(
-        "",
-        PERMUTE_COPY,
-        "permute_copy(Tensor input, int[] dims, *, Tensor out=None)\n\nA copy of the result of `permute`."
-    ),
-    function!(
-        "",
-        SELECT_COPY,
-        "select_copy(Tensor input, int dim, int index, *, Tensor out=None)\n\nA copy of the result of `select`."
-    ),
-    function!(
-        "",
-        SLICE_COPY,
-        "slice_copy(Tensor input, int dim=0, int? start=None, int? end=None, int step=1, *, Tensor out=None)\n\nA copy of the result of `slice`."
-    ),
-    function!(
-        "",
-        SQUEEZE_COPY,
-        "squeeze_copy(Tensor input, *, Tensor out=None)\nsqueeze_copy(Tensor input, int dim, *, Tensor out=None)\nsqueeze_copy(Tensor input, int[] dim, *, Tensor out=None)\n\nA copy of the result of `squeeze`."
-    ),
-    function!("", T_COPY, "t_copy(Tensor input, *, Tensor out=None)\n\nA copy of the result of `t`."),
-    function!(
-        "",
-        TRANSPOSE_COPY,
-        "transpose_copy(Tensor input, int dim0, int dim1, *, Tensor out=None)\n\nA copy of the result of `transpose`."
-    ),
-    function!(
-        "",
-        UNFOLD_COPY,
-        "unfold_copy(Tensor input, int dimension, int size, int step, *, Tensor out=None)\n\nA copy of the result of `unfold`."
-    ),
-    function!(
-        "",
-        UNSQUEEZE_COPY,
-        "unsqueeze_copy(Tensor input, int dim, *, Tensor out=None)\n\nA copy of the result of `unsqueeze`."
-    ),
-    function!(
-        "",
-        VIEW_COPY,
-        "view_copy(Tensor input, int[] size, *, Tensor out=None)\n\nA copy of the result of `view`."
-    ),
-    function!(
-        "",
-        SPLIT_COPY,
-        "split_copy(Tensor input, int split_size, int dim=0, *, Tensor out=None)\n\nCopies of the results of `split`."
-    ),
-    function!(
-        "",
-        SPLIT_WITH_SIZES_COPY,
-        "split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0, *, Tensor out=None)\n\nCopies of the results of `split_with_sizes`."
-    ),
-    function!(
-        "",
-        UNBIND_COPY,
-        "unbind_copy(Tensor input, int dim=0, *, Tensor out=None)\n\nCopies of the results of `unbind`."
-    ),
-    function!(
-        "",
-        AS_STRIDED_SCATTER,
-        "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None, *, Tensor out=None)\n\nA copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`."
-    ),
-    method!(
-        AS_STRIDED_SCATTER,
-        "as_strided_scatter(Tensor src, int[] size, int[] stride, int? storage_offset=None, *, Tensor out=None)\n\nA copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`."
-    ),
-];
-
-static ALIAS_COPY: Signature = Signature {
-    name: "alias_copy",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::alias_copy_out(&self_, &out));
-            }
-            a.returns(|| ops::alias_copy(&self_))
-        },
-    }],
-};
-
-static AS_STRIDED_COPY: Signature = Signature {
-    name: "as_strided_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            ints("stride", 0),
-            int("storage_offset").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, size, stride, storage_offset) =
-                (a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.optional_int(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a
-                    .writes(4, || ops::as_strided_copy_out(&self_, &size, &stride, storage_offset, &out));
-            }
-            a.returns(|| ops::as_strided_copy(&self_, &size, &stride, storage_offset))
-        },
-    }],
-};
-
-static DETACH_COPY: Signature = Signature {
-    name: "detach_copy",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::detach_copy_out(&self_, &out));
-            }
-            a.returns(|| ops::detach_copy(&self_))
-        },
-    }],
-};
-
-static DIAGONAL_COPY: Signature = Signature {
-    name: "diagonal_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("offset").or("0"),
-            int("dim1").or("0"),
-            int("dim2").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, offset, dim1, dim2) =
-                (a.tensor(0)?, a.int_or(1, 0)?, a.int_or(2, 0)?, a.int_or(3, 1)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::diagonal_copy_out(&self_, offset, dim1, dim2, &out));
-            }
-            a.returns(|| ops::diagonal_copy(&self_, offset, dim1, dim2))
-        },
-    }],
-};
-
-static EXPAND_COPY: Signature = Signature {
-    name: "expand_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            boolean("implicit").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, size, implicit) = (a.tensor(0)?, a.ints(1)?, a.boolean_or(2, false)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::expand_copy_out(&self_, &size, implicit, &out));
-            }
-            a.returns(|| ops::expand_copy(&self_, &size, implicit))
-        },
-    }],
-};
-
-static NARROW_COPY: Signature = Signature {
-    name: "narrow_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            int("start"),
-            int("length"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, start, length) = (a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::narrow_copy_out(&self_, dim, start, length, &out));
-            }
-            a.returns(|| ops::narrow_copy(&self_, dim, start, length))
-        },
-    }],
-};
-
-static PERMUTE_COPY: Signature = Signature {
-    name: "permute_copy",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("dims", 0), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dims) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::permute_copy_out(&self_, &dims, &out));
-            }
-            a.returns(|| ops::permute_copy(&self_, &dims))
-        },
-    }],
-};
-
-static SELECT_COPY: Signature = Signature {
-    name: "select_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim"),
-            int("index"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim, index) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::select_copy_int_out(&self_, dim, index, &out));
-            }
-            a.returns(|| ops::select_copy_int(&self_, dim, index))
-        },
-    }],
-};
-
-static SLICE_COPY: Signature = Signature {
-    name: "slice_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim").or("0"),
-            int("start").or_none().or("None"),
-            int("end").or_none().or("None"),
-            int("step").or("1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim, start, end, step) =
-                (a.tensor(0)?, a.int_or(1, 0)?, a.optional_int(2)?, a.optional_int(3)?, a.int_or(4, 1)?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || ops::slice_copy_tensor_out(&self_, dim, start, end, step, &out));
-            }
-            a.returns(|| ops::slice_copy_tensor(&self_, dim, start, end, step))
-        },
-    }],
-};
-
-static SQUEEZE_COPY: Signature = Signature {
-    name: "squeeze_copy",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                if let Some(out) = a.optional_tensor(1)? {
-                    return a.writes(1, || ops::squeeze_copy_out(&self_, &out));
-                }
-                a.returns(|| ops::squeeze_copy(&self_))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), int("dim"), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, dim) = (a.tensor(0)?, a.int(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::squeeze_copy_dim_out(&self_, dim, &out));
-                }
-                a.returns(|| ops::squeeze_copy_dim(&self_, dim))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("dim", 0), tensor("out").by_keyword().or_none().or("None")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (self_, dim) = (a.tensor(0)?, a.ints(1)?);
-                if let Some(out) = a.optional_tensor(2)? {
-                    return a.writes(2, || ops::squeeze_copy_dims_out(&self_, &dim, &out));
-                }
-                a.returns(|| ops::squeeze_copy_dims(&self_, &dim))
-            },
-        },
-    ],
-};
-
-static T_COPY: Signature = Signature {
-    name: "t_copy",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            if let Some(out) = a.optional_tensor(1)? {
-                return a.writes(1, || ops::t_copy_out(&self_, &out));
-            }
-            a.returns(|| ops::t_copy(&self_))
-        },
-    }],
-};
-
-static TRANSPOSE_COPY: Signature = Signature {
-    name: "transpose_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dim0"),
-            int("dim1"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim0, dim1) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
-            if let Some(out) = a.optional_tensor(3)? {
-                return a.writes(3, || ops::transpose_copy_int_out(&self_, dim0, dim1, &out));
-            }
-            a.returns(|| ops::transpose_copy_int(&self_, dim0, dim1))
-        },
-    }],
-};
-
-static UNFOLD_COPY: Signature = Signature {
-    name: "unfold_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("dimension"),
-            int("size"),
-            int("step"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dimension, size, step) = (a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::unfold_copy_out(&self_, dimension, size, step, &out));
-            }
-            a.returns(|| ops::unfold_copy(&self_, dimension, size, step))
-        },
-    }],
-};
-
-static UNSQUEEZE_COPY: Signature = Signature {
-    name: "unsqueeze_copy",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim) = (a.tensor(0)?, a.int(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::unsqueeze_copy_out(&self_, dim, &out));
-            }
-            a.returns(|| ops::unsqueeze_copy(&self_, dim))
-        },
-    }],
-};
-
-static VIEW_COPY: Signature = Signature {
-    name: "view_copy",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("size", 0), tensor("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, size) = (a.tensor(0)?, a.ints(1)?);
-            if let Some(out) = a.optional_tensor(2)? {
-                return a.writes(2, || ops::view_copy_out(&self_, &size, &out));
-            }
-            a.returns(|| ops::view_copy(&self_, &size))
-        },
-    }],
-};
-
-static SPLIT_COPY: Signature = Signature {
-    name: "split_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("split_size"),
-            int("dim").or("0"),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, split_size, dim) = (a.tensor(0)?, a.int(1)?, a.int_or(2, 0)?);
-            if let Some(out) = a.optional_tensors_out(3)? {
-                return a.writes(3, || ops::split_copy_tensor_out(&self_, split_size, dim, &out));
-            }
-            a.returns(|| ops::split_copy_tensor(&self_, split_size, dim))
-        },
-    }],
-};
-
-static SPLIT_WITH_SIZES_COPY: Signature = Signature {
-    name: "split_with_sizes_copy",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("split_sizes", 0),
-            int("dim").or("0"),
-            tensors("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, split_sizes, dim) = (a.tensor(0)?, a.ints(1)?, a.int_or(2, 0)?);
-            if let Some(out) = a.optional_tensors_out(3)? {
-                return a.writes(3, || ops::split_with_sizes_copy_out(&self_, &split_sizes, dim, &out));
-            }
-            a.returns(|| ops::split_with_sizes_copy(&self_, &split_sizes, dim))
-        },
-    }],
-};
-
-static UNBIND_COPY: Signature = Signature {
-    name: "unbind_copy",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim").or("0"), tensors("out").by_keyword().or_none().or("None")],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, dim) = (a.tensor(0)?, a.int_or(1, 0)?);
-            if let Some(out) = a.optional_tensors_out(2)? {
-                return a.writes(2, || ops::unbind_copy_int_out(&self_, dim, &out));
-            }
-            a.returns(|| ops::unbind_copy_int(&self_, dim))
-        },
-    }],
-};
-
-static AS_STRIDED_SCATTER: Signature = Signature {
-    name: "as_strided_scatter",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("src"),
-            ints("size", 0),
-            ints("stride", 0),
-            int("storage_offset").or_none().or("None"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, src, size, stride, storage_offset) =
-                (a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?, a.optional_int(4)?);
-            if let Some(out) = a.optional_tensor(5)? {
-                return a.writes(5, || {
-                    ops::as_strided_scatter_out(&self_, &src, &size, &stride, storage_offset, &out)
-                });
-            }
-            a.returns(|| ops::as_strided_scatter(&self_, &src, &size, &stride, storage_offset))
-        },
-    }],
-};
+bindings! {
+    "alias_copy": "A copy of the result of `alias`." {
+        function (input: tensor) returns alias_copy, out alias_copy_out;
+    }
+    "as_strided_copy": "A copy of the result of `as_strided`." {
+        function (input: tensor, size: ints(0), stride: ints(0),
+            storage_offset: optional int = "None" None) returns as_strided_copy, out as_strided_copy_out;
+    }
+    "detach_copy": "A copy of the result of `detach`." {
+        function (input: tensor) returns detach_copy, out detach_copy_out;
+    }
+    "diagonal_copy": "A copy of the result of `diagonal`." {
+        function (input: tensor, offset: int = "0" 0, dim1: int = "0" 0, dim2: int = "1" 1) returns diagonal_copy,
+            out diagonal_copy_out;
+    }
+    "expand_copy": "A copy of the result of `expand`." {
+        function (input: tensor, size: ints(0), implicit: keyword boolean = "False" false) returns expand_copy,
+            out expand_copy_out;
+    }
+    "narrow_copy": "A copy of the result of `narrow`." {
+        both 0 (input: tensor, dim: int, start: int, length: int) returns narrow_copy, out narrow_copy_out;
+    }
+    "permute_copy": "A copy of the result of `permute`." {
+        function (input: tensor, dims: ints(0)) returns permute_copy, out permute_copy_out;
+    }
+    "select_copy": "A copy of the result of `select`." {
+        function (input: tensor, dim: int, index: int) returns select_copy_int, out select_copy_int_out;
+    }
+    "slice_copy": "A copy of the result of `slice`." {
+        function (input: tensor, dim: int = "0" 0, start: optional int = "None" None, end: optional int = "None" None,
+            step: int = "1" 1) returns slice_copy_tensor, out slice_copy_tensor_out;
+    }
+    "squeeze_copy": "A copy of the result of `squeeze`." {
+        function (input: tensor) returns squeeze_copy, out squeeze_copy_out;
+        function (input: tensor, dim: int) returns squeeze_copy_dim, out squeeze_copy_dim_out;
+        function (input: tensor, dim: ints(0)) returns squeeze_copy_dims, out squeeze_copy_dims_out;
+    }
+    "t_copy": "A copy of the result of `t`." {
+        function (input: tensor) returns t_copy, out t_copy_out;
+    }
+    "transpose_copy": "A copy of the result of `transpose`." {
+        function (input: tensor, dim0: int, dim1: int) returns transpose_copy_int, out transpose_copy_int_out;
+    }
+    "unfold_copy": "A copy of the result of `unfold`." {
+        function (input: tensor, dimension: int, size: int, step: int) returns unfold_copy, out unfold_copy_out;
+    }
+    "unsqueeze_copy": "A copy of the result of `unsqueeze`." {
+        function (input: tensor, dim: int) returns unsqueeze_copy, out unsqueeze_copy_out;
+    }
+    "view_copy": "A copy of the result of `view`." {
+        function (input: tensor, size: ints(0)) returns view_copy, out view_copy_out;
+    }
+    "split_copy": "Copies of the results of `split`." {
+        function (input: tensor, split_size: int, dim: int = "0" 0) returns split_copy_tensor,
+            outs split_copy_tensor_out;
+    }
+    "split_with_sizes_copy": "Copies of the results of `split_with_sizes`." {
+        function (input: tensor, split_sizes: ints(0), dim: int = "0" 0) returns split_with_sizes_copy,
+            outs split_with_sizes_copy_out;
+    }
+    "unbind_copy": "Copies of the results of `unbind`." {
+        function (input: tensor, dim: int = "0" 0) returns unbind_copy_int, outs unbind_copy_int_out;
+    }
+    "as_strided_scatter": "A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`." {
+        both 0 (input: tensor, src: tensor, size: ints(0), stride: ints(0),
+            storage_offset: optional int = "None" None) returns as_strided_scatter, out as_strided_scatter_out;
+    }
+}

@@ -2,164 +2,33 @@
 
 //! The names in Python of the operators in `view_in_place`.
 
-use crate::arguments::{Overload, Signature, int, ints, memory_format, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    method!(
-        SQUEEZE_,
-        "squeeze_()\nsqueeze_(int dim)\nsqueeze_(int[] dim)\n\nRemoves the dimensions of size 1 from `self`."
-    ),
-    method!(UNSQUEEZE_, "unsqueeze_(int dim)\n\nInserts a dimension of size 1 into `self`."),
-    method!(T_, "t_()\n\nTransposes the matrix `self`."),
-    method!(TRANSPOSE_, "transpose_(int dim0, int dim1)\n\nExchanges two dimensions of `self`."),
-    function!(
-        "",
-        AS_STRIDED_,
-        "as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None)\n\nSets sizes, strides and offset of `self` within its storage."
-    ),
-    method!(
-        AS_STRIDED_,
-        "as_strided_(int[] size, int[] stride, int? storage_offset=None)\n\nSets sizes, strides and offset of `self` within its storage."
-    ),
-    method!(
-        RESIZE_,
-        "resize_(int[] size, *, memory_format? memory_format=None)\n\nChanges the sizes of `self`, with row-major strides, and enlarges its storage if necessary; the bytes of the storage stay."
-    ),
-    function!(
-        "",
-        RESIZE_AS_,
-        "resize_as_(Tensor input, Tensor the_template, *, memory_format? memory_format=None)\n\nChanges the sizes of `self` to those of `the_template`."
-    ),
-    method!(
-        RESIZE_AS_,
-        "resize_as_(Tensor the_template, *, memory_format? memory_format=None)\n\nChanges the sizes of `self` to those of `the_template`."
-    ),
-];
-
-static SQUEEZE_: Signature = Signature {
-    name: "squeeze_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let self_ = a.tensor(0)?;
-                a.writes(0, || ops::squeeze_(&self_))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), int("dim")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, dim) = (a.tensor(0)?, a.int(1)?);
-                a.writes(0, || ops::squeeze__dim(&self_, dim))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), ints("dim", 0)],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, dim) = (a.tensor(0)?, a.ints(1)?);
-                a.writes(0, || ops::squeeze__dims(&self_, &dim))
-            },
-        },
-    ],
-};
-
-static UNSQUEEZE_: Signature = Signature {
-    name: "unsqueeze_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dim) = (a.tensor(0)?, a.int(1)?);
-            a.writes(0, || ops::unsqueeze_(&self_, dim))
-        },
-    }],
-};
-
-static T_: Signature = Signature {
-    name: "t_",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.writes(0, || ops::t_(&self_))
-        },
-    }],
-};
-
-static TRANSPOSE_: Signature = Signature {
-    name: "transpose_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim0"), int("dim1")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, dim0, dim1) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
-            a.writes(0, || ops::transpose_(&self_, dim0, dim1))
-        },
-    }],
-};
-
-static AS_STRIDED_: Signature = Signature {
-    name: "as_strided_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            ints("stride", 0),
-            int("storage_offset").or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, size, stride, storage_offset) =
-                (a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.optional_int(3)?);
-            a.writes(0, || ops::as_strided_(&self_, &size, &stride, storage_offset))
-        },
-    }],
-};
-
-static RESIZE_: Signature = Signature {
-    name: "resize_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            ints("size", 0),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, size, memory_format) = (a.tensor(0)?, a.ints(1)?, a.optional_memory_format(2)?);
-            a.writes(0, || ops::resize_(&self_, &size, memory_format))
-        },
-    }],
-};
-
-static RESIZE_AS_: Signature = Signature {
-    name: "resize_as_",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("the_template"),
-            memory_format("memory_format").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, the_template, memory_format) =
-                (a.tensor(0)?, a.tensor(1)?, a.optional_memory_format(2)?);
-            a.writes(0, || ops::resize_as_(&self_, &the_template, memory_format))
-        },
-    }],
-};
+bindings! {
+    "squeeze_": "Removes the dimensions of size 1 from `self`." {
+        method 0 (input: tensor) writes(0) squeeze_;
+        method 0 (input: tensor, dim: int) writes(0) squeeze__dim;
+        method 0 (input: tensor, dim: ints(0)) writes(0) squeeze__dims;
+    }
+    "unsqueeze_": "Inserts a dimension of size 1 into `self`." {
+        method 0 (input: tensor, dim: int) writes(0) unsqueeze_;
+    }
+    "t_": "Transposes the matrix `self`." {
+        method 0 (input: tensor) writes(0) t_;
+    }
+    "transpose_": "Exchanges two dimensions of `self`." {
+        method 0 (input: tensor, dim0: int, dim1: int) writes(0) transpose_;
+    }
+    "as_strided_": "Sets sizes, strides and offset of `self` within its storage." {
+        both 0 (input: tensor, size: ints(0), stride: ints(0),
+            storage_offset: optional int = "None" None) writes(0) as_strided_;
+    }
+    "resize_": "Changes the sizes of `self`, with row-major strides, and enlarges its storage if necessary; the bytes of the storage stay." {
+        method 0 (input: tensor, size: ints(0),
+            memory_format: keyword optional memory_format = "None" None) writes(0) resize_;
+    }
+    "resize_as_": "Changes the sizes of `self` to those of `the_template`." {
+        both 0 (input: tensor, the_template: tensor,
+            memory_format: keyword optional memory_format = "None" None) writes(0) resize_as_;
+    }
+}

@@ -2,154 +2,22 @@
 
 //! The names in Python of the operators in `where_masked_fill`.
 
-use crate::arguments::{Overload, Signature, scalar, tensor};
-use crate::call::{Binding, function, method};
-use flambeau_ops::ops;
+use crate::binding::bindings;
 
-pub(super) static BINDINGS: &[Binding] = &[
-    function!(
-        "",
-        WHERE,
-        "where(Tensor condition)\nwhere(Tensor condition, Tensor input, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Tensor input, Number other)\nwhere(Tensor condition, Number self, Tensor other)\nwhere(Tensor condition, Number self, Number other)\n\nThe indices of the elements where the condition is true, a tensor for each dimension."
-    ),
-    method!(
-        WHERE,
-        "where(Tensor condition, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Number other)\n\n`self` where the condition is true, `other` elsewhere."
-    ),
-    function!(
-        "",
-        MASKED_FILL,
-        "masked_fill(Tensor input, Tensor mask, Tensor value, *, Tensor out=None)\nmasked_fill(Tensor input, Tensor mask, Number value, *, Tensor out=None)\n\nThe only element of `value` where the mask is true, `self` elsewhere."
-    ),
-    method!(
-        MASKED_FILL,
-        "masked_fill(Tensor mask, Tensor value, *, Tensor out=None)\nmasked_fill(Tensor mask, Number value, *, Tensor out=None)\n\nThe only element of `value` where the mask is true, `self` elsewhere."
-    ),
-    method!(
-        MASKED_FILL_,
-        "masked_fill_(Tensor mask, Tensor value)\nmasked_fill_(Tensor mask, Number value)\n\nFills `self` with the only element of `value` where the mask is true."
-    ),
-];
-
-static WHERE: Signature = Signature {
-    name: "where",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("condition")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let condition = a.tensor(0)?;
-                a.returns(|| ops::where_(&condition))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("condition"),
-                tensor("input"),
-                tensor("other"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(1),
-            function: true,
-            call: |a| {
-                let (condition, self_, other) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::where_self_out(&condition, &self_, &other, &out));
-                }
-                a.returns(|| ops::where_self(&condition, &self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("condition"), tensor("input"), scalar("other")],
-            receiver: Some(1),
-            function: true,
-            call: |a| {
-                let (condition, self_, other) = (a.tensor(0)?, a.tensor(1)?, a.scalar(2)?);
-                a.returns(|| ops::where_scalarother(&condition, &self_, other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("condition"), scalar("self"), tensor("other")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (condition, self_, other) = (a.tensor(0)?, a.scalar(1)?, a.tensor(2)?);
-                a.returns(|| ops::where_scalarself(&condition, self_, &other))
-            },
-        },
-        Overload {
-            parameters: &[tensor("condition"), scalar("self"), scalar("other")],
-            receiver: None,
-            function: true,
-            call: |a| {
-                let (condition, self_, other) = (a.tensor(0)?, a.scalar(1)?, a.scalar(2)?);
-                a.returns(|| ops::where_scalar(&condition, self_, other))
-            },
-        },
-    ],
-};
-
-static MASKED_FILL: Signature = Signature {
-    name: "masked_fill",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("mask"),
-                tensor("value"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, mask, value) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::masked_fill_tensor_out(&self_, &mask, &value, &out));
-                }
-                a.returns(|| ops::masked_fill_tensor(&self_, &mask, &value))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("mask"),
-                scalar("value"),
-                tensor("out").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: true,
-            call: |a| {
-                let (self_, mask, value) = (a.tensor(0)?, a.tensor(1)?, a.scalar(2)?);
-                if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::masked_fill_scalar_out(&self_, &mask, value, &out));
-                }
-                a.returns(|| ops::masked_fill_scalar(&self_, &mask, value))
-            },
-        },
-    ],
-};
-
-static MASKED_FILL_: Signature = Signature {
-    name: "masked_fill_",
-    overloads: &[
-        Overload {
-            parameters: &[tensor("input"), tensor("mask"), tensor("value")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, mask, value) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
-                a.writes(0, || ops::masked_fill__tensor(&self_, &mask, &value))
-            },
-        },
-        Overload {
-            parameters: &[tensor("input"), tensor("mask"), scalar("value")],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (self_, mask, value) = (a.tensor(0)?, a.tensor(1)?, a.scalar(2)?);
-                a.writes(0, || ops::masked_fill__scalar(&self_, &mask, value))
-            },
-        },
-    ],
-};
+bindings! {
+    "where": "The indices of the elements where the condition is true, a tensor for each dimension." {
+        function (condition: tensor) returns where_;
+        both 1 (condition: tensor, input: tensor, other: tensor) returns where_self, out where_self_out;
+        both 1 (condition: tensor, input: tensor, other: scalar) returns where_scalarother;
+        function (condition: tensor, self_: scalar, other: tensor) returns where_scalarself;
+        function (condition: tensor, self_: scalar, other: scalar) returns where_scalar;
+    }
+    "masked_fill": "The only element of `value` where the mask is true, `self` elsewhere." {
+        both 0 (input: tensor, mask: tensor, value: tensor) returns masked_fill_tensor, out masked_fill_tensor_out;
+        both 0 (input: tensor, mask: tensor, value: scalar) returns masked_fill_scalar, out masked_fill_scalar_out;
+    }
+    "masked_fill_": "Fills `self` with the only element of `value` where the mask is true." {
+        method 0 (input: tensor, mask: tensor, value: tensor) writes(0) masked_fill__tensor;
+        method 0 (input: tensor, mask: tensor, value: scalar) writes(0) masked_fill__scalar;
+    }
+}
