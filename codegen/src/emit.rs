@@ -144,26 +144,37 @@ fn mentions(body: &str, name: &str) -> bool {
     code.flat_map(|line| line.split(|c| !is_word(c))).any(|word| word == name)
 }
 
-/// The text of a macro, which rustfmt leaves alone: a line that is too long goes on, indented, after a comma or a brace.
+/// The width of a line of a macro.
+const WIDTH: usize = 118;
+
+/// The text of a macro, which rustfmt leaves alone: a line that is too long goes on, indented, after a comma, or else after a parenthesis.
 fn wrapped(line: &str) -> String {
-    const WIDTH: usize = 118;
     let indent = line.len() - line.trim_start().len() + 4;
     let mut text = String::new();
     let mut rest = line.to_owned();
     while rest.len() > WIDTH {
         let in_string = |at: usize| rest[..at].matches('"').count() % 2 == 1;
-        let breaks = rest.match_indices(", ").map(|(at, _)| at + 1);
-        let Some(at) =
-            breaks.filter(|at| *at > indent && *at <= WIDTH && !in_string(*at)).last().or_else(|| {
-                rest.match_indices(", ").map(|(at, _)| at + 1).find(|at| *at > WIDTH && !in_string(*at))
-            })
-        else {
+        let breaks = |mark: &str| {
+            let ends = rest.match_indices(mark).map(|(at, _)| at + 1);
+            ends.filter(|at| *at > indent && !in_string(*at)).collect::<Vec<_>>()
+        };
+        let last = |mark| breaks(mark).into_iter().rfind(|at| *at <= WIDTH);
+        let Some(at) = last(", ").or_else(|| last("(")).or_else(|| breaks(", ").first().copied()) else {
             break;
         };
         text += &format!("{}\n", &rest[..at]);
-        rest = format!("{}{}", " ".repeat(indent), &rest[at + 1..]);
+        rest = format!("{}{}", " ".repeat(indent), rest[at..].trim_start());
     }
     text + &rest
+}
+
+/// Two parts in the braces of a macro: on one line if they fit.
+fn joined(first: &str, second: &str) -> String {
+    let line = format!("    {first} {second}");
+    match line.len() {
+        ..=WIDTH => format!("{line}\n"),
+        _ => format!("{}\n{}\n", wrapped(&format!("    {first}")), wrapped(&format!("    {second}"))),
+    }
 }
 
 /// A comment in front of an item; text keeps its lines.

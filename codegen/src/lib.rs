@@ -57,7 +57,7 @@ pub use yaml::{Kind, Scalar};
 ///     Source { name: "native_functions.yaml", text: functions },
 ///     Source { name: "derivatives.yaml", text: "[]" },
 /// )?;
-/// assert!(files.iter().any(|file| file.text.contains("pub fn neg(self_: &Tensor) -> Result<Tensor>")));
+/// assert!(files.iter().any(|file| file.text.contains("neg(self_: &Tensor) -> Tensor")));
 /// # Ok::<(), flambeau_codegen::Faults>(())
 /// ```
 pub fn generate(functions: Source<'_>, derivatives: Source<'_>) -> Result<Vec<GeneratedFile>, Faults> {

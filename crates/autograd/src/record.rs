@@ -3,36 +3,39 @@
 //! # The pattern
 //! For each operator that is not composite:
 //!
-//! 1. **A struct of saved values**, `MulBackward0`: a [`SavedVariable`](crate::SavedVariable) for each tensor whose *values*
-//!    the formula uses, in an `Option` if only some gradients need it (it is saved if the edge of such a gradient exists: see
-//!    [`record::saved_input`](crate::record::saved_input)); sizes, geometry and plain arguments as they are.
-//! 2. **`impl Backward`**: `NAME` is PyTorch's name of the node and the name of the struct, `SAVES` whether a field is a saved tensor.
-//!    `backward` has one formula for each differentiable input in the order of the edges, through
-//!    [`record::gradients`](crate::record::gradients), which evaluates those that are needed. Formulas call operators through
-//!    `flambeau_ops::ops`, so that a pass with `create_graph` records them. They neither undo broadcasting nor convert dtypes: the
-//!    engine does.
-//! 3. **The kernel** for `DispatchKey::Autograd`, with a `DispatchKeySet` and then the operator's own arguments:
-//!    * functional: calls the kernel below. If there are [`recorded_edges`](crate::record::recorded_edges), it then makes the struct
-//!      and calls [`set_history`](crate::record::set_history); the outputs exist by then and can be saved.
-//!    * in-place: if recording, [`check_inplace`](crate::record::check_inplace), `edges` and the values of `self` that a formula
-//!      needs ([`original`](crate::record::original)) come *before* the call; saved outputs and
+//! 1. **`node!`**, the derivative: a struct, `MulBackward0`, with a [`SavedVariable`](crate::SavedVariable) for each tensor whose *values*
+//!    the formulas use, a [`MaybeSaved`](crate::record::MaybeSaved) if only some gradients need it (it is saved if the edge of such a
+//!    gradient exists: see [`record::saved_input`](crate::record::saved_input)); sizes, geometry and plain arguments as they are. It
+//!    has one formula for each differentiable input in the order of the edges, and [`record::gradients`](crate::record::gradients)
+//!    evaluates those that are needed. Formulas call operators through `flambeau_ops::ops`, so that a pass with `create_graph` records
+//!    them. They neither undo broadcasting nor convert dtypes: the engine does.
+//! 2. **A kernel** for `DispatchKey::Autograd`, with a `DispatchKeySet` and then the operator's own arguments:
+//!    * `recorded!`, functional: calls the kernel below. If there are [`recorded_edges`](crate::record::recorded_edges), it then makes the
+//!      struct and calls [`set_history`](crate::record::set_history); the outputs exist by then and can be saved.
+//!    * `recorded_in_place!`: if recording, [`check_inplace`](crate::record::check_inplace), `edges` and the values of `self` that a
+//!      formula needs ([`original`](crate::record::original)) come *before* the call; saved outputs and
 //!      [`rebase_history`](crate::record::rebase_history) after it.
-//!    * `out=`: [`check_out`](crate::record::check_out), then the kernel below.
+//!    * `out_variant!`: [`check_out`](crate::record::check_out), then the kernel below.
 //!    * no derivative: as functional, with [`NotImplemented`](crate::record::NotImplemented), so that the backward pass fails with an
 //!      error that names the operator.
-//!    * not differentiable (results are bool, integers, numbers): the kernel below and nothing else. Results that are not
-//!      floating point have no history in any case; [`set_history_of_all`](crate::record::set_history_of_all) takes all results, in
-//!      order, and skips those.
-//! 4. For a view operator also **the kernel for `DispatchKey::ADInplaceOrView`**: [`record::view`](crate::record::view), or
+//!    * `unrecorded!`, not differentiable (results are bool, integers, numbers): the kernel below and nothing else. Results that are
+//!      not floating point have no history in any case; [`set_history_of_all`](crate::record::set_history_of_all) takes all results,
+//!      in order, and skips those.
+//! 3. For a view operator also **`tracked!`**, the kernel for `DispatchKey::ADInplaceOrView`: [`record::view`](crate::record::view), or
 //!    [`record::views`](crate::record::views) for several results.
-//! 5. **`register!`** for each kernel. An operator without kernel for `Autograd` fails on tensors that require a gradient, unless it is
-//!    composite (`CompositeImplicitAutograd`).
+//!
+//! An operator without kernel for `Autograd` fails on tensors that require a gradient, unless it is composite
+//! (`CompositeImplicitAutograd`).
 
 mod arguments;
 pub(crate) mod copy_slices;
+mod fields;
+mod kernels;
 pub mod scalar;
 
 pub use arguments::*;
+pub use fields::{Field, MaybeSaved, Saved};
+pub(crate) use kernels::*;
 
 use crate::grad_mode::is_grad_enabled;
 use crate::graph::gradients::Gradients;
@@ -40,7 +43,7 @@ use crate::graph::node::{Context, Edge, Edges, IntoEdges, NodePtr};
 use crate::graph::operator::{Backward, GraphNode};
 use crate::variable::history::{gradient_edge, gradient_edges, set_gradient_edge};
 use crate::variable::meta::{Variable, attach_to_fresh, is_leaf, requires_grad, variable};
-use crate::variable::saved_variable::{SavedVariable, Unpacked};
+use crate::variable::saved_variable::SavedVariable;
 use crate::variable::{tangents, view};
 use copy_slices::CopySlices;
 use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, ThreadKeysGuard, bail, ensure};
@@ -182,16 +185,18 @@ pub fn check_inplace(self_: &Tensor) -> Result<()> {
 /// # Errors
 /// Those of [`SavedVariable::input`].
 #[inline]
-pub fn saved_input(used: bool, tensor: &Tensor, nr: u32) -> Result<Option<SavedVariable>> {
-    if used { SavedVariable::input(tensor, nr).map(Some) } else { Ok(None) }
+pub fn saved_input(used: bool, tensor: &Tensor, nr: u32) -> Result<MaybeSaved> {
+    let saved = if used { Some(SavedVariable::input(tensor, nr)?) } else { None };
+    Ok(MaybeSaved(saved))
 }
 
 /// The same for a tensor that is about to be written in place: saves a recorded copy.
 ///
 /// # Errors
 /// Those of `clone` and [`SavedVariable::input`].
-pub fn original(used: bool, self_: &Tensor) -> Result<Option<SavedVariable>> {
-    if used { original_always(self_).map(Some) } else { Ok(None) }
+pub fn original(used: bool, self_: &Tensor) -> Result<MaybeSaved> {
+    let saved = if used { Some(original_always(self_)?) } else { None };
+    Ok(MaybeSaved(saved))
 }
 
 /// The same for values that are always needed.
@@ -200,18 +205,6 @@ pub fn original(used: bool, self_: &Tensor) -> Result<Option<SavedVariable>> {
 /// Those of `clone` and [`SavedVariable::input`].
 pub fn original_always(self_: &Tensor) -> Result<SavedVariable> {
     SavedVariable::private(ops::clone(self_, None)?)
-}
-
-/// Unpacks a tensor that was saved if the formula that uses it was needed.
-///
-/// # Errors
-/// Those of [`SavedVariable::unpack`].
-#[inline]
-pub fn unpack<'a>(saved: &'a Option<SavedVariable>, cx: &Context<'_>) -> Result<Unpacked<'a>> {
-    match saved {
-        Some(saved) => saved.unpack(cx),
-        None => bail!(Internal, "{}: a tensor that was not saved is needed", cx.name()),
-    }
 }
 
 /// Makes `self_`, which was just written in place, the output of a node with this derivative. If it is a view, the history of its base
@@ -255,18 +248,21 @@ fn move_history(tensor: &Tensor, node: NodePtr, output_nr: u32) {
     set_gradient_edge(tensor, node, output_nr);
 }
 
-/// Refuses an `out=` call that would have to be recorded. `name` is the operator's base name.
+/// Refuses an `out=` call of `operator`, which is its name, that would have to be recorded.
 ///
 /// # Errors
 /// `Autograd`.
-pub fn check_out<const N: usize>(name: &str, inputs: [&Tensor; N]) -> Result<()> {
-    ensure!(
-        !any_requires_grad(inputs),
-        Autograd,
+pub fn check_out<const N: usize>(operator: &str, inputs: [&Tensor; N]) -> Result<()> {
+    ensure!(!any_requires_grad(inputs), Autograd, "{}", out_is_recorded(operator));
+    tangents::check_out(operator, &inputs)
+}
+
+fn out_is_recorded(operator: &str) -> String {
+    let name = operator.split('.').next().unwrap_or_default();
+    format!(
         "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
          requires grad."
-    );
-    tangents::check_out(name, &inputs)
+    )
 }
 
 /// Calls a view operator below, and records the base of the result: the kernel for `ADInplaceOrView`.
@@ -359,11 +355,3 @@ pub fn optional_gradients<const N: usize>(
     }
     Ok(grads)
 }
-
-/// Registers a kernel of an operator of the library: `register!(MUL_TENSOR, Autograd, mul_tensor)`.
-macro_rules! register {
-    ($operator:ident, $key:ident, $kernel:ident) => {
-        flambeau_ops::dispatch::register!(flambeau_ops::ops::$operator, $key, $kernel);
-    };
-}
-pub(crate) use register;

@@ -106,25 +106,30 @@ impl Names<'_> {
         })
     }
 
-    /// A formula that computes several gradients, as the body of a function that returns `Result<[Option<Tensor>; N]>`.
+    /// A formula that computes several gradients, as an expression of type `Result<[Option<Tensor>; N]>`.
     pub(super) fn gradients(&self, formula: &Typed, count: usize) -> Result<String, String> {
         let some = |text: String, ty: &Ty| match is_optional(ty) || *ty == Ty::None {
             true => text,
             false => format!("Some({text})"),
         };
-        let (start, parts) = match (&formula.kind, &formula.ty) {
+        match (&formula.kind, &formula.ty) {
             (TypedKind::Tuple(items), _) => {
                 let owned = |item: &Typed| Ok(some(self.emit(item)?.owned(&item.ty), &item.ty));
-                (String::new(), items.iter().map(owned).collect::<Result<Vec<_>, String>>()?)
+                let items = items.iter().map(owned).collect::<Result<Vec<_>, String>>()?;
+                Ok(format!("Ok([{}])", items.join(", ")))
+            }
+            (_, Ty::Tuple(types)) if types.iter().all(is_optional) => {
+                Ok(format!("Ok({}.into())", self.emit(formula)?.text))
             }
             (_, Ty::Tuple(types)) => {
                 let names: Vec<String> = (0..count).map(|index| format!("grad{index}")).collect();
-                let start = format!("let ({}) = {};\n", names.join(", "), self.emit(formula)?.text);
-                (start, names.into_iter().zip(types).map(|(name, ty)| some(name, ty)).collect())
+                let start = format!("let ({}) = {};", names.join(", "), self.emit(formula)?.text);
+                let parts: Vec<String> =
+                    names.into_iter().zip(types).map(|(name, ty)| some(name, ty)).collect();
+                Ok(format!("{{\n        {start}\n        Ok([{}])\n    }}", parts.join(", ")))
             }
-            _ => return Err("a formula of several inputs must be a tuple".to_owned()),
-        };
-        Ok(format!("{start}Ok([{}])", parts.join(", ")))
+            _ => Err("a formula of several inputs must be a tuple".to_owned()),
+        }
     }
 
     fn emit(&self, typed: &Typed) -> Emitted {

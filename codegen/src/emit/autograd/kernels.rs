@@ -1,40 +1,30 @@
 //! The kernels for `Autograd` and `ADInplaceOrView`: they call the kernel below, and record the history or the base of the result.
 
 use super::Plan;
-use super::node::{Field, FieldStorage, Node};
+use super::node::{Field, FieldStorage, Node, braced};
 use crate::derivatives::Differentiable;
-use crate::emit::calls;
+use crate::emit::{calls, joined, wrapped};
 use crate::formula::{Property, SavedWhat, Variable};
 use crate::model::Operator;
 use crate::naming;
 use crate::schema::{Argument, BaseType, Type};
 
-/// The kernels of one operator and their registrations.
+/// The kernels of one operator.
 pub(super) fn emit(operator: &Operator<'_>, plan: &Plan<'_>) -> Result<String, String> {
     let schema = &operator.schema;
     let recording = match plan {
         Plan::Composite | Plan::NoTensors => return Ok(String::new()),
         Plan::Unrecorded if schema.is_in_place() => in_place(operator, &overwritten(operator)?)?,
-        Plan::Unrecorded if schema.is_out() => out(operator, schema.out.iter().collect()),
-        Plan::Unrecorded => function(operator, &below(operator)),
-        Plan::Refused => out(operator, tensors(operator)),
+        Plan::Unrecorded if schema.is_out() => out(operator, &schema.out.iter().collect::<Vec<_>>()),
+        Plan::Unrecorded => line("unrecorded", operator, ""),
+        Plan::Refused => out(operator, &tensors(operator)),
         Plan::Missing(name) if schema.is_in_place() => in_place(operator, &missing(operator, name))?,
         Plan::Missing(name) => functional(operator, &missing(operator, name))?,
         Plan::Recorded(node) if schema.is_in_place() => in_place(operator, &History::of(operator, node)?)?,
         Plan::Recorded(node) => functional(operator, &History::of(operator, node)?)?,
     };
-    let name = naming::operator_static(&schema.name);
-    let function = operator.function();
-    let mut text = format!("{recording}\n\nregister!({name}, Autograd, {function});\n");
-    // An operator without gradient has no tangent either, and one that refuses gradients refuses tangents.
-    if matches!(plan, Plan::Unrecorded | Plan::Refused) && !schema.is_in_place() {
-        text += &format!("register!({name}, ForwardGrad, {function});\n");
-    }
-    if schema.is_view() && !matches!(plan, Plan::Unrecorded) {
-        text +=
-            &format!("\n{}\n\nregister!({name}, ADInplaceOrView, {function}_tracked);\n", tracked(operator)?);
-    }
-    Ok(text)
+    let tracked = schema.is_view() && !matches!(plan, Plan::Unrecorded);
+    Ok(if tracked { format!("{recording}\n{}", self::tracked(operator)?) } else { recording })
 }
 
 /// What a kernel needs to record a result: the inputs with a gradient, and the value of the node.
@@ -44,8 +34,6 @@ struct History<'a> {
     before: Vec<(String, String)>,
     /// The value of the node; with `before` and the results in scope.
     node: String,
-    /// Whether it is a name without fields.
-    plain: bool,
     /// Which results have a gradient; empty if all have.
     differentiable: Vec<bool>,
 }
@@ -57,14 +45,14 @@ fn tensors<'a>(operator: &'a Operator<'_>) -> Vec<&'a Argument> {
 /// The operator has no derivative: computing the gradient is an error that names it.
 fn missing<'a>(operator: &'a Operator<'_>, name: &str) -> History<'a> {
     let node = format!("record::NotImplemented({name:?})");
-    History { inputs: tensors(operator), before: vec![], node, plain: true, differentiable: vec![] }
+    History { inputs: tensors(operator), before: vec![], node, differentiable: vec![] }
 }
 
 /// The operator writes values that depend on nothing with a gradient.
 fn overwritten<'a>(operator: &'a Operator<'_>) -> Result<History<'a>, String> {
     let self_ = operator.schema.self_argument().ok_or("an in-place operator without `self`")?;
     let node = "record::Overwritten".to_owned();
-    Ok(History { inputs: vec![self_], before: vec![], node, plain: true, differentiable: vec![] })
+    Ok(History { inputs: vec![self_], before: vec![], node, differentiable: vec![] })
 }
 
 impl<'a> History<'a> {
@@ -96,10 +84,9 @@ impl<'a> History<'a> {
             true => node.name.clone(),
             false => format!("super::{}::{}", node.family, node.name),
         };
-        let plain = fields.is_empty();
-        let node_text = if plain { path } else { format!("{path} {{ {} }}", fields.join(", ")) };
+        let node_text = format!("{path} {}", braced(&fields));
         let differentiable = differentiable(node);
-        Ok(Self { inputs: node.inputs.clone(), before, node: node_text, plain, differentiable })
+        Ok(Self { inputs: node.inputs.clone(), before, node: node_text, differentiable })
     }
 }
 
@@ -209,53 +196,26 @@ fn to_owned(source: &str, field: &Field) -> String {
     }
 }
 
-/// The call that collects the edges: in an array if no input is a list, so that there are as many edges as inputs.
-fn recorded_edges(inputs_: &[&Argument]) -> String {
-    let tensor = |ty: &Type| *ty == Type::Base(BaseType::Tensor);
-    let is_optional = |input: &Argument| !tensor(&input.ty) && tensor(input.ty.without_optional());
-    let is_single = |input: &&Argument| tensor(&input.ty) || is_optional(input);
-    if !inputs_.iter().all(is_single) || !inputs_.iter().any(|input| is_optional(input)) {
-        return inputs("recorded_edges", inputs_);
-    }
-    let input = |input: &&Argument| {
-        let name = naming::identifier(&input.name);
-        if is_optional(input) { name } else { format!("Some({name})") }
+/// `of [self_, other]`, or `of_optional` or `of_any` if not all are plain tensors. Only recorded edges may be those of optional inputs.
+fn inputs(inputs: &[&Argument], recorded: bool) -> String {
+    let tensor = Type::Base(BaseType::Tensor);
+    let kind = match inputs {
+        _ if inputs.iter().all(|input| input.ty == tensor) => "of",
+        _ if recorded && inputs.iter().all(|input| *input.ty.without_optional() == tensor) => "of_optional",
+        _ => "of_any",
     };
-    format!("record::recorded_edges_optional([{}])", inputs_.iter().map(input).collect::<Vec<_>>().join(", "))
+    let names: Vec<String> = inputs.iter().map(|input| calls::name(input)).collect();
+    format!("{kind} [{}]", names.join(", "))
 }
 
-/// A call of a function of `record` for the inputs. There is a variant for plain tensors, and one for inputs of any kind.
-fn inputs(name: &str, inputs: &[&Argument]) -> String {
-    let plain = inputs.iter().all(|input| input.ty == Type::Base(BaseType::Tensor));
-    let names: Vec<String> = inputs.iter().map(|input| naming::identifier(&input.name)).collect();
-    if plain {
-        return format!("record::{name}([{}])", names.join(", "));
-    }
-    format!(
-        "record::{name}_of(&[{}])",
-        names.iter().map(|name| format!("&{name}")).collect::<Vec<_>>().join(", ")
-    )
+/// `ADD_TENSOR(self_, other, alpha)`
+fn head(operator: &Operator<'_>) -> String {
+    format!("{}({})", naming::operator_static(&operator.schema.name), calls::arguments(&operator.schema))
 }
 
-fn call(operator: &Operator<'_>) -> String {
-    format!("ops::{}({})", operator.function(), calls::arguments(&operator.schema))
-}
-
-fn below(operator: &Operator<'_>) -> String {
-    format!("let _below = record::below();\n{}", call(operator))
-}
-
-fn function(operator: &Operator<'_>, body: &str) -> String {
-    named(operator, "", body)
-}
-
-fn named(operator: &Operator<'_>, suffix: &str, body: &str) -> String {
-    format!(
-        "fn {function}{suffix}(_: DispatchKeySet, {parameters}) -> Result<{returned}> {{\n{body}\n}}",
-        function = operator.function(),
-        parameters = calls::parameters(&operator.schema),
-        returned = calls::returned(&operator.schema),
-    )
+/// A kernel that one line declares.
+fn line(name: &str, operator: &Operator<'_>, rest: &str) -> String {
+    wrapped(&format!("{name}! {{ {}{rest} }}", head(operator)))
 }
 
 /// The names of the results.
@@ -269,96 +229,68 @@ fn results(operator: &Operator<'_>) -> Vec<String> {
 fn functional(operator: &Operator<'_>, history: &History<'_>) -> Result<String, String> {
     let names = results(operator);
     let pattern = if names.len() == 1 { names[0].clone() } else { format!("({})", names.join(", ")) };
-    // The history of a single tensor is set while nobody else owns it, which needs no lock.
-    let lone =
-        matches!(operator.schema.returns.as_slice(), [only] if only.ty == Type::Base(BaseType::Tensor));
-    let mutable = if lone { "mut " } else { "" };
-    let set = set_history(operator, history, &names)?;
-    let node = if history.plain { String::new() } else { format!("let backward = {};\n", history.node) };
-    Ok(function(
-        operator,
-        &format!(
-            "let {mutable}{pattern} = {{\n{}?\n}};\nif let Some(edges) = {}? {{\n{node}{set}\n}}\nOk({pattern})",
-            below(operator),
-            recorded_edges(&history.inputs),
-        ),
-    ))
+    let edges = format!("edges {};", inputs(&history.inputs, true));
+    let head = joined(&format!("{} -> {pattern},", head(operator)), &edges);
+    let node = joined(&format!("{},", set_history(operator, history, &names)?), &history.node);
+    Ok(format!("recorded! {{\n{head}{node}}}"))
 }
 
+/// The call that sets the history of the results, without edges and node. That of a single tensor is set while nobody else owns it,
+/// which needs no lock.
 fn set_history(operator: &Operator<'_>, history: &History<'_>, names: &[String]) -> Result<String, String> {
-    let node = if history.plain { history.node.as_str() } else { "backward" };
     let returns = &operator.schema.returns;
     let tensors = returns.iter().take_while(|result| result.ty == Type::Base(BaseType::Tensor)).count();
     let list =
         |result: &crate::schema::Return| matches!(result.ty, Type::List(..)) && result.ty.holds_tensors();
     match (returns.as_slice(), names) {
-        ([only], [name]) if list(only) => Ok(format!(
-            "record::set_history_of_all(&flambeau_core::fallible::collect({name}.iter())?, edges, {node});"
-        )),
-        ([_], [name]) if tensors == 1 => Ok(format!("record::set_history(&mut {name}, edges, {node});")),
+        ([only], [name]) if list(only) => {
+            Ok(format!("set_history_of_all(&flambeau_core::fallible::collect({name}.iter())?)"))
+        }
+        ([_], [name]) if tensors == 1 => Ok(format!("set_history(&mut {name})")),
         _ if returns[tensors..].iter().any(|result| result.ty.holds_tensors()) || tensors == 0 => {
             Err("tensors are returned first, or in one list".to_owned())
         }
         _ => {
             let all = names[..tensors].iter().map(|name| format!("&{name}")).collect::<Vec<_>>().join(", ");
-            Ok(match history.differentiable.is_empty() {
-                true => format!("record::set_history_of_all(&[{all}], edges, {node});"),
-                false => {
-                    let differentiable = &history.differentiable[..tensors.min(history.differentiable.len())];
-                    format!("record::set_history_of_some(&[{all}], &{differentiable:?}, edges, {node});")
-                }
+            let differentiable = &history.differentiable[..tensors.min(history.differentiable.len())];
+            Ok(match differentiable.is_empty() {
+                true => format!("set_history_of_all(&[{all}])"),
+                false => format!("set_history_of_some(&[{all}], &{differentiable:?})"),
             })
         }
     }
 }
 
 fn in_place(operator: &Operator<'_>, history: &History<'_>) -> Result<String, String> {
-    let written = operator.schema.arguments().filter(|argument| argument.is_written()).count();
-    if written != 1 {
-        return Err("an in-place operator writes `self` and nothing else".to_owned());
+    let schema = &operator.schema;
+    let first = schema.arguments().next().is_some_and(|argument| argument.name == "self");
+    if !first || schema.arguments().filter(|argument| argument.is_written()).count() != 1 {
+        return Err("an in-place operator writes `self`, its first argument, and nothing else".to_owned());
     }
-    let edges = inputs("edges", &history.inputs);
-    let mut before = format!("let edges = {edges}?;\n");
+    let edges = format!("edges {};", inputs(&history.inputs, false));
+    let mut text = format!("recorded_in_place! {{\n{}", joined(&format!("{},", head(operator)), &edges));
     for (name, value) in &history.before {
-        before += &format!("let {name} = {value};\n");
+        text += &format!("{}\n", wrapped(&format!("    let {name} = {value};")));
     }
-    let (mut after, mut node) = (String::new(), history.node.clone());
-    if !history.plain {
-        let made = format!("let backward = {node};\n");
-        node = "backward".to_owned();
-        // If results are saved, the value is made after the call.
-        let late = !history.before.is_empty() || made.contains("SavedVariable::output(");
-        if late { after = made } else { before += &made }
-    }
-    Ok(function(
-        operator,
-        &format!(
-            "if !{any} {{\n{below};\n}}\n\
-             record::check_inplace(self_)?;\n{before}{{\n{inner}?;\n}}\n{after}\
-             record::rebase_history(self_, edges, {node})",
-            any = inputs("any_requires_grad", &history.inputs),
-            below = below(operator).replacen("\nops::", "\nreturn ops::", 1),
-            inner = below(operator),
-        ),
-    ))
+    // If results are saved, the value is made after the call.
+    let late = !history.before.is_empty() || history.node.contains("SavedVariable::output(");
+    let after = if late { "after " } else { "" };
+    Ok(format!("{text}{}\n}}", wrapped(&format!("    {after}{}", history.node))))
 }
 
 /// `out=` writes a tensor from outside, whose history would be lost.
-fn out(operator: &Operator<'_>, checked: Vec<&Argument>) -> String {
-    let check = inputs("check_out", &checked);
-    let base = format!("({:?}, ", operator.schema.name.base);
-    function(operator, &format!("{}?;\n{}", check.replacen('(', &base, 1), below(operator)))
+fn out(operator: &Operator<'_>, checked: &[&Argument]) -> String {
+    line("out_variant", operator, &format!(", refused {}", inputs(checked, false)))
 }
 
 fn tracked(operator: &Operator<'_>) -> Result<String, String> {
     let schema = &operator.schema;
     let source = schema.inputs().find(|argument| argument.alias.is_some());
     let source = source.ok_or("a view has an argument with an alias annotation")?;
-    let helper = match schema.returns.as_slice() {
+    let view = match schema.returns.as_slice() {
         [only] if only.ty == Type::Base(BaseType::Tensor) => "view",
         [only] if matches!(only.ty, Type::List(..)) => "views",
         _ => return Err("a view returns one tensor or a list".to_owned()),
     };
-    let name = calls::name(source);
-    Ok(named(operator, "_tracked", &format!("record::{helper}({name}, || {})", call(operator))))
+    Ok(line("tracked", operator, &format!(", {view} of {}", calls::name(source))))
 }

@@ -2,7 +2,8 @@
 
 use super::expression::Names;
 use crate::derivatives::{Body, TypedDerivative, TypedFormula};
-use crate::formula::{Property, Saved, SavedWhat, Special, Typed, TypedKind, Variable, saved};
+use crate::emit::{joined, wrapped};
+use crate::formula::{Property, Saved, SavedWhat, Special, Ty, Typed, TypedKind, Variable, saved};
 use crate::naming;
 use crate::schema::{Argument, BaseType, FunctionSchema, Type};
 
@@ -68,9 +69,9 @@ impl Field {
 
     /// The type of the field.
     fn rust_type(&self) -> Result<String, String> {
-        let optional = self.ty.is_optional() || (!self.always && !self.is_output());
         Ok(match (self.storage, &self.what) {
-            (FieldStorage::Tensor, _) if optional => "Option<SavedVariable>".to_owned(),
+            (FieldStorage::Tensor, _) if self.ty.is_optional() => "Option<SavedVariable>".to_owned(),
+            (FieldStorage::Tensor, _) if !self.always && !self.is_output() => "MaybeSaved".to_owned(),
             (FieldStorage::Tensor, _) => "SavedVariable".to_owned(),
             (FieldStorage::Tensors, _) => match &self.ty {
                 Type::List(inner, _) if inner.is_optional() => "Vec<Option<SavedVariable>>".to_owned(),
@@ -79,20 +80,6 @@ impl Field {
             (_, SavedWhat::Property(property)) => property_type(*property, &self.ty).to_owned(),
             _ => owned_type(&self.ty).ok_or_else(|| format!("a `{}` that is saved", self.ty))?,
         })
-    }
-
-    /// `let other = &self.other.unpack(cx)?;`
-    fn unpacked(&self) -> String {
-        let name = &self.name;
-        let list = matches!(&self.ty, Type::List(inner, _) if inner.is_optional());
-        let value = match self.storage {
-            FieldStorage::Tensors if list => format!("record::unpack_optionals(&self.{name}, cx)?"),
-            FieldStorage::Tensors => format!("record::unpack_list(&self.{name}, cx)?"),
-            _ if self.ty.is_optional() => format!("record::unpack_optional(&self.{name}, cx)?"),
-            _ if self.always || self.is_output() => format!("self.{name}.unpack(cx)?"),
-            _ => format!("record::unpack(&self.{name}, cx)?"),
-        };
-        format!("let {name} = &{value};\n")
     }
 }
 
@@ -215,88 +202,56 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The struct and its formulas.
+    /// The declaration: the fields, and a formula for each input or for several.
     pub(super) fn emit(&self, names: &Names<'_>) -> Result<String, String> {
-        let mut fields = String::new();
-        for field in &self.fields {
-            fields += &format!("pub(super) {}: {},\n", field.name, field.rust_type()?);
-        }
-        let fields = if fields.is_empty() { ";".to_owned() } else { format!(" {{\n{fields}}}") };
-        let body = self.backward(names)?;
-        Ok(format!(
-            "pub(super) struct {name}{fields}\n\n\
-             impl Backward for {name} {{\n\
-             const NAME: &'static str = {name:?};\nconst SAVES: bool = {saves};\n\n\
-             fn backward(&self, cx: &Context<'_>, {grads}: &Gradients) -> Result<Gradients> {{\n{body}\n}}{owns}\n}}",
-            name = self.name,
-            saves = self.fields.iter().any(Field::is_tensor),
-            grads = if body.contains("grads") { "grads" } else { "_" },
-            owns = self.owns()?,
-        ))
-    }
-
-    /// The function that visits the saved tensors, if there are any.
-    fn owns(&self) -> Result<String, String> {
-        let mut text = String::new();
-        for field in self.fields.iter().filter(|field| field.is_tensor()) {
-            text += &match field.rust_type()?.as_str() {
-                "SavedVariable" => format!("self.{}.owns(visit);\n", field.name),
-                "Vec<Option<SavedVariable>>" => {
-                    format!("self.{}.iter().flatten().for_each(|saved| saved.owns(visit));\n", field.name)
-                }
-                _ => format!("self.{}.iter().for_each(|saved| saved.owns(visit));\n", field.name),
-            };
-        }
-        Ok(match text.is_empty() {
-            true => text,
-            false => format!(
-                "\n\nfn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {{\n{text}}}"
-            ),
-        })
-    }
-
-    fn backward(&self, names: &Names<'_>) -> Result<String, String> {
-        let gradient = self.typed().find_map(only_gradient);
-        let mut text = match gradient {
-            Some(index) => {
-                format!("let Some(grad) = &grads[{index}] else {{ return Ok(Gradients::new()) }};\n")
-            }
-            None => String::new(),
-        };
-        let everywhere = |field: &&Field| field.is_tensor() && field.always;
-        text.extend(self.fields.iter().filter(everywhere).map(Field::unpacked));
-        let optional = |ty: &crate::formula::Ty| {
-            *ty == crate::formula::Ty::None || matches!(ty, crate::formula::Ty::Value(ty) if ty.is_optional())
-        };
+        let field = |field: &Field| Ok(format!("{}: {}", field.name, field.rust_type()?));
+        let fields = self.fields.iter().map(field).collect::<Result<Vec<_>, String>>()?;
+        let grad = self.typed().find_map(only_gradient);
+        let grad = grad.map_or(String::new(), |index| format!(", grad = {index}"));
+        let always = self.fields.iter().filter(|field| field.is_tensor() && field.always);
+        let always: Vec<&str> = always.map(|field| field.name.as_str()).collect();
+        let optional = self.typed().any(|typed| typed.ty == Ty::None || is_optional(&typed.ty));
         let simple = self.inputs.iter().all(|input| !matches!(input.ty, Type::List(..)))
             && self.formulas.iter().all(|formula| formula.names.len() == 1)
             && !self.uses_mask();
-        let some = self.typed().any(|typed| optional(&typed.ty));
-        if simple {
-            let mut closures = vec![];
-            for (index, formula) in self.formulas.iter().enumerate() {
-                closures.push(format!("&|| {}", self.closure(index, formula, names, some)?));
-            }
-            let function = if some { "optional_gradients" } else { "gradients" };
-            return Ok(format!("{text}record::{function}(cx, [{}])", closures.join(", ")));
-        }
-        text += "let mut inputs = record::InputGradients::new(cx);\n";
+        let function = match (simple, optional) {
+            (true, true) => "optional_gradients",
+            (true, false) => "gradients",
+            (false, _) => "inputs",
+        };
+        let head = joined(
+            &format!("{} {}", self.name, braced(&fields)),
+            &format!("{function}(self, grads{grad}) [{}];", always.join(", ")),
+        );
+        let mut text = format!("node! {{\n{head}");
         for (index, formula) in self.formulas.iter().enumerate() {
-            let list = self.input(&formula.names[0]).is_some_and(|input| matches!(input.ty, Type::List(..)));
-            let (method, mask) = match (list, formula.names.len()) {
-                (true, 1) => ("list", ""),
-                (false, 1) => ("one", ""),
-                (false, _) if self.masked(formula) => ("several", "mask"),
-                (false, _) => ("several", "_"),
-                (true, _) => return Err("a formula of several inputs, one of them a list".to_owned()),
-            };
-            let body = match list {
-                true => self.closure(index, formula, names, false)?,
-                false => self.closure(index, formula, names, true)?,
-            };
-            text += &format!("inputs.{method}(|{mask}| {body})?;\n");
+            let method = if simple { String::new() } else { self.method(formula)? };
+            let inputs: Vec<String> = formula.names.iter().map(|name| naming::identifier(name)).collect();
+            let body =
+                self.formula(formula, names, if simple { optional } else { !method.starts_with("list") })?;
+            let line = format!("    {method}{}{} => {body},", inputs.join(", "), self.needed(index));
+            text += &format!("{}\n", wrapped(&line));
         }
-        Ok(text + "Ok(inputs.finish())")
+        Ok(text + "}")
+    }
+
+    /// `several(mask): `, the method of `InputGradients` that takes a formula.
+    fn method(&self, formula: &TypedFormula) -> Result<String, String> {
+        let list = self.input(&formula.names[0]).is_some_and(|input| matches!(input.ty, Type::List(..)));
+        match (list, formula.names.len()) {
+            (true, 1) => Ok("list: ".to_owned()),
+            (false, 1) => Ok("one: ".to_owned()),
+            (false, _) if self.masked(formula) => Ok("several(mask): ".to_owned()),
+            (false, _) => Ok("several(_): ".to_owned()),
+            (true, _) => Err("a formula of several inputs, one of them a list".to_owned()),
+        }
+    }
+
+    /// ` [other]`: the saved tensors that a formula uses and not every formula does.
+    fn needed(&self, index: usize) -> String {
+        let mine = |field: &&Field| field.is_tensor() && !field.always && field.used_by.contains(&index);
+        let needed: Vec<&str> = self.fields.iter().filter(mine).map(|field| field.name.as_str()).collect();
+        if needed.is_empty() { String::new() } else { format!(" [{}]", needed.join(", ")) }
     }
 
     fn typed(&self) -> impl Iterator<Item = &'a Typed> {
@@ -318,29 +273,25 @@ impl<'a> Node<'a> {
         matches!(&formula.body, Body::Expression(typed) if uses(typed, &Variable::Mask))
     }
 
-    /// The body of the closure of one formula. It unpacks the tensors that not every formula uses.
-    fn closure(
-        &self,
-        index: usize,
-        formula: &TypedFormula,
-        names: &Names<'_>,
-        optional: bool,
-    ) -> Result<String, String> {
-        let typed = match &formula.body {
-            Body::Expression(typed) => typed,
-            Body::Special(Special::NotImplemented(name)) => {
-                return Ok(format!("record::not_implemented({name:?})"));
+    fn formula(&self, formula: &TypedFormula, names: &Names<'_>, optional: bool) -> Result<String, String> {
+        match (&formula.body, formula.names.len()) {
+            (Body::Special(Special::NotImplemented(name)), _) => {
+                Ok(format!("record::not_implemented({name:?})"))
             }
-            Body::Special(_) => return Err("expected a formula of a gradient".to_owned()),
-        };
-        let mine = |field: &&Field| field.is_tensor() && !field.always && field.used_by.contains(&index);
-        let lets: String = self.fields.iter().filter(mine).map(Field::unpacked).collect();
-        let body = match formula.names.len() {
-            1 => names.gradient(typed, optional)?,
-            several => names.gradients(typed, several)?,
-        };
-        Ok(if lets.is_empty() && !body.starts_with("let ") { body } else { format!("{{\n{lets}{body}\n}}") })
+            (Body::Special(_), _) => Err("expected a formula of a gradient".to_owned()),
+            (Body::Expression(typed), 1) => names.gradient(typed, optional),
+            (Body::Expression(typed), several) => names.gradients(typed, several),
+        }
     }
+}
+
+fn is_optional(ty: &Ty) -> bool {
+    matches!(ty, Ty::Value(ty) if ty.is_optional())
+}
+
+/// `{ alpha: Scalar }`, or `{}`.
+pub(super) fn braced(fields: &[String]) -> String {
+    if fields.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", fields.join(", ")) }
 }
 
 /// `result`, `result1`, or the output's own name.
@@ -363,7 +314,7 @@ fn suffix(property: Property) -> String {
 fn only_gradient(typed: &Typed) -> Option<usize> {
     match &typed.kind {
         TypedKind::Variable(Variable::Gradient(index))
-            if typed.ty == crate::formula::Ty::of(&Type::Base(BaseType::Tensor)) =>
+            if typed.ty == Ty::of(&Type::Base(BaseType::Tensor)) =>
         {
             Some(*index)
         }

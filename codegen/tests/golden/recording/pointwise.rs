@@ -2,241 +2,76 @@
 
 //! Recording of the operators in `pointwise`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place, tracked, unrecorded};
+use crate::{SavedVariable, record};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-pub(super) struct MulBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
+node! {
+    MulBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ [other] => ops::mul_tensor(grad, other),
+    other [self_] => ops::mul_tensor(grad, self_),
 }
 
-impl Backward for MulBackward0 {
-    const NAME: &'static str = "MulBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let other = &record::unpack(&self.other, cx)?;
-                    ops::mul_tensor(grad, other)
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::mul_tensor(grad, self_)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    MUL_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result), MulBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?,
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
 }
 
-fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mul_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = MulBackward0 {
-            other: record::saved_input(edges[0].is_some(), other, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    MUL__TENSOR(self_, other), edges of [self_, other];
+    MulBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?,
+        self_: record::original(edges[1].is_some(), self_)? }
 }
 
-register!(MUL_TENSOR, Autograd, mul_tensor);
+out_variant! { MUL_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn mul__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::mul__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = MulBackward0 {
-        other: record::saved_input(edges[0].is_some(), other, 1)?,
-        self_: record::original(edges[1].is_some(), self_)?,
-    };
-    {
-        let _below = record::below();
-        ops::mul__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    SigmoidBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::mul_tensor(grad, &ops::mul_tensor(result, result)?),
 }
 
-register!(MUL__TENSOR, Autograd, mul__tensor);
-
-fn mul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mul", [self_, other, out])?;
-    let _below = record::below();
-    ops::mul_out(self_, other, out)
+recorded! {
+    SIGMOID(self_) -> result, edges of [self_];
+    set_history(&mut result), SigmoidBackward0 { result: SavedVariable::output(&result, 0)? }
 }
 
-register!(MUL_OUT, Autograd, mul_out);
-register!(MUL_OUT, ForwardGrad, mul_out);
-
-pub(super) struct SigmoidBackward0 {
-    pub(super) result: SavedVariable,
+recorded_in_place! {
+    SIGMOID_(self_), edges of [self_];
+    after SigmoidBackward0 { result: SavedVariable::output(self_, 0)? }
 }
 
-impl Backward for SigmoidBackward0 {
-    const NAME: &'static str = "SigmoidBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::mul_tensor(result, result)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
+node! {
+    SubBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
 }
 
-fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sigmoid(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SigmoidBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    SUB_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), SubBackward0 {}
 }
 
-register!(SIGMOID, Autograd, sigmoid);
+unrecorded! { EQ_TENSOR(self_, other) }
 
-fn sigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::sigmoid_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::sigmoid_(self_)?;
-    }
-    let backward = SigmoidBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    EQ__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(SIGMOID_, Autograd, sigmoid_);
-
-pub(super) struct SubBackward0;
-
-impl Backward for SubBackward0 {
-    const NAME: &'static str = "SubBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
-    }
+recorded! {
+    ERF(self_) -> result, edges of [self_];
+    set_history(&mut result), record::NotImplemented("erf")
 }
 
-fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sub_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, SubBackward0);
-    }
-    Ok(result)
+node! {
+    ExpandBackward0 { self_dim: i64, size: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => Ok(if (self.self_dim == 1) && ((self.size.len() as i64) > 1) { grad.clone() } else { ops::mul_tensor(grad,
+        grad)? }),
 }
 
-register!(SUB_SCALAR, Autograd, sub_scalar);
-
-fn eq_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::eq_tensor(self_, other)
+recorded! {
+    EXPAND(self_, size) -> result, edges of [self_];
+    set_history(&mut result), ExpandBackward0 { self_dim: self_.dim() as i64, size: DimVec::from_slice(size) }
 }
-
-register!(EQ_TENSOR, Autograd, eq_tensor);
-register!(EQ_TENSOR, ForwardGrad, eq_tensor);
-
-fn eq__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::eq__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::eq__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(EQ__TENSOR, Autograd, eq__tensor);
-
-fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::erf(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, record::NotImplemented("erf"));
-    }
-    Ok(result)
-}
-
-register!(ERF, Autograd, erf);
-
-pub(super) struct ExpandBackward0 {
-    pub(super) self_dim: i64,
-    pub(super) size: DimVec,
-}
-
-impl Backward for ExpandBackward0 {
-    const NAME: &'static str = "ExpandBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| {
-                Ok(if (self.self_dim == 1) && ((self.size.len() as i64) > 1) {
-                    grad.clone()
-                } else {
-                    ops::mul_tensor(grad, grad)?
-                })
-            }],
-        )
-    }
-}
-
-fn expand(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::expand(self_, size)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ExpandBackward0 { self_dim: self_.dim() as i64, size: DimVec::from_slice(size) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(EXPAND, Autograd, expand);
-
-fn expand_tracked(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    record::view(self_, || ops::expand(self_, size))
-}
-
-register!(EXPAND, ADInplaceOrView, expand_tracked);
+tracked! { EXPAND(self_, size), view of self_ }

@@ -2,227 +2,66 @@
 
 //! Recording of the operators in `lists`.
 
-use crate::record::{register, scalar};
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded, scalar, tracked};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::{DimVec, Scalar};
 
-pub(super) struct CatBackward0 {
-    pub(super) dim: i64,
-    pub(super) tensors_sizes: Vec<DimVec>,
+node! {
+    CatBackward0 { dim: i64, tensors_sizes: Vec<DimVec> } inputs(self, grads, grad = 0) [];
+    list: tensors => formulas::cat_backward(grad, &self.tensors_sizes, self.dim),
 }
 
-impl Backward for CatBackward0 {
-    const NAME: &'static str = "CatBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.list(|| formulas::cat_backward(grad, &self.tensors_sizes, self.dim))?;
-        Ok(inputs.finish())
-    }
+recorded! {
+    CAT(tensors, dim) -> result, edges of_any [tensors];
+    set_history(&mut result), CatBackward0 { dim, tensors_sizes: formulas::sizes_of(tensors) }
 }
 
-fn cat(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::cat(tensors, dim)?
-    };
-    if let Some(edges) = record::recorded_edges_of(&[&tensors])? {
-        let backward = CatBackward0 { dim, tensors_sizes: formulas::sizes_of(tensors) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { CAT_OUT(tensors, dim, out), refused of_any [tensors, out] }
+
+node! {
+    SplitBackward0 { dim: i64, self_sizes: DimVec, split_size: i64 } gradients(self, grads) [];
+    self_ => formulas::split_backward(grads, self.split_size, self.dim, &self.self_sizes),
 }
 
-register!(CAT, Autograd, cat);
+recorded! {
+    SPLIT(self_, split_size, dim) -> result, edges of [self_];
+    set_history_of_all(&flambeau_core::fallible::collect(result.iter())?), SplitBackward0 { dim,
+        self_sizes: DimVec::from_slice(self_.sizes()), split_size }
+}
+tracked! { SPLIT(self_, split_size, dim), views of self_ }
 
-fn cat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    record::check_out_of("cat", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::cat_out(tensors, dim, out)
+node! {
+    IndexBackward0 { indices: Vec<Option<SavedVariable>>, self_sizes: DimVec } gradients(self, grads,
+        grad = 0) [indices];
+    self_ => formulas::index_backward(grad, &self.self_sizes, indices),
 }
 
-register!(CAT_OUT, Autograd, cat_out);
-register!(CAT_OUT, ForwardGrad, cat_out);
-
-pub(super) struct SplitBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) split_size: i64,
+recorded! {
+    INDEX(self_, indices) -> result, edges of [self_];
+    set_history(&mut result), IndexBackward0 { indices: record::saved_optionals(indices)?,
+        self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-impl Backward for SplitBackward0 {
-    const NAME: &'static str = "SplitBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        record::gradients(
-            cx,
-            [&|| formulas::split_backward(grads, self.split_size, self.dim, &self.self_sizes)],
-        )
-    }
+node! {
+    SortBackward0 { dim: i64, self_sizes: DimVec, indices: SavedVariable } gradients(self, grads, grad = 0) [indices];
+    self_ => formulas::sort_backward(grad, self.dim, indices, &self.self_sizes),
 }
 
-fn split(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    let result = {
-        let _below = record::below();
-        ops::split(self_, split_size, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size };
-        record::set_history_of_all(&flambeau_core::fallible::collect(result.iter())?, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    SORT(self_, dim) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]), SortBackward0 { dim,
+        self_sizes: DimVec::from_slice(self_.sizes()), indices: SavedVariable::output(&indices, 1)? }
 }
 
-register!(SPLIT, Autograd, split);
-
-fn split_tracked(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    record::views(self_, || ops::split(self_, split_size, dim))
+node! {
+    NormBackward0 { eps: f64, input: SavedVariable, p: Scalar, weight: Option<SavedVariable>,
+        result1: SavedVariable } inputs(self, grads) [input, weight, result1];
+    several(mask): input, weight => Ok(formulas::norm_backward(grads[0].as_ref(), grads[1].as_ref(), input,
+        weight.as_ref(), result1, self.eps, scalar::sub(self.p, Scalar::Int(1)), mask)?.into()),
 }
 
-register!(SPLIT, ADInplaceOrView, split_tracked);
-
-pub(super) struct IndexBackward0 {
-    pub(super) indices: Vec<Option<SavedVariable>>,
-    pub(super) self_sizes: DimVec,
+recorded! {
+    NORM(input, weight, eps, p) -> (result0, result1), edges of_optional [input, weight];
+    set_history_of_all(&[&result0, &result1]), NormBackward0 { eps, input: SavedVariable::input(input, 0)?, p,
+        weight: record::saved_optional(true, weight)?, result1: SavedVariable::output(&result1, 1)? }
 }
-
-impl Backward for IndexBackward0 {
-    const NAME: &'static str = "IndexBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &record::unpack_optionals(&self.indices, cx)?;
-        record::gradients(cx, [&|| formulas::index_backward(grad, &self.self_sizes, indices)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.iter().flatten().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn index(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::index(self_, indices)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = IndexBackward0 {
-            indices: record::saved_optionals(indices)?,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(INDEX, Autograd, index);
-
-pub(super) struct SortBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
-}
-
-impl Backward for SortBackward0 {
-    const NAME: &'static str = "SortBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::sort_backward(grad, self.dim, indices, &self.self_sizes)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
-}
-
-fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::sort(self_, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SortBackward0 {
-            dim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
-}
-
-register!(SORT, Autograd, sort);
-
-pub(super) struct NormBackward0 {
-    pub(super) eps: f64,
-    pub(super) input: SavedVariable,
-    pub(super) p: Scalar,
-    pub(super) weight: Option<SavedVariable>,
-    pub(super) result1: SavedVariable,
-}
-
-impl Backward for NormBackward0 {
-    const NAME: &'static str = "NormBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let input = &self.input.unpack(cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|mask| {
-            let (grad0, grad1) = formulas::norm_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                input,
-                weight.as_ref(),
-                result1,
-                self.eps,
-                scalar::sub(self.p, Scalar::Int(1)),
-                mask,
-            )?;
-            Ok([grad0, grad1])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.input.owns(visit);
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-        self.result1.owns(visit);
-    }
-}
-
-fn norm(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    eps: f64,
-    p: Scalar,
-) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::norm(input, weight, eps, p)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(input), weight])? {
-        let backward = NormBackward0 {
-            eps,
-            input: SavedVariable::input(input, 0)?,
-            p,
-            weight: record::saved_optional(true, weight)?,
-            result1: SavedVariable::output(&result1, 1)?,
-        };
-        record::set_history_of_all(&[&result0, &result1], edges, backward);
-    }
-    Ok((result0, result1))
-}
-
-register!(NORM, Autograd, norm);

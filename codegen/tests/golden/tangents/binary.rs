@@ -22,15 +22,10 @@ fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(MUL_TENSOR, ForwardKernel::Functional(JvpRule::Formula(mul_tensor_tangents), &[0, 1]));
-
 forward_kernel!(MUL__TENSOR, ForwardKernel::InPlace { functional: &ops::MUL_TENSOR, order: &[] });
-
 forward_kernel!(NEG, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(EXP, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ADD_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(GATHER, ForwardKernel::Functional(JvpRule::Transposed, &[0, 2]));
 
 fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -45,5 +40,4 @@ fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(MAX_DIM, ForwardKernel::Functional(JvpRule::Formula(max_dim_tangents), &[0]));
-
 forward_kernel!(PROD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

@@ -2,1420 +2,367 @@
 
 //! Recording of the operators in `activation`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
-
-pub(super) struct ReluBackward0 {
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for ReluBackward0 {
-    const NAME: &'static str = "ReluBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::threshold_backward(grad, result, Scalar::Int(0))])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
-
-fn relu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::relu(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ReluBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(RELU, Autograd, relu);
-
-fn relu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::relu_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::relu_(self_)?;
-    }
-    let backward = ReluBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(RELU_, Autograd, relu_);
-
-fn relu_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("relu", [self_, out])?;
-    let _below = record::below();
-    ops::relu_out(self_, out)
-}
-
-register!(RELU_OUT, Autograd, relu_out);
-register!(RELU_OUT, ForwardGrad, relu_out);
-
-pub(super) struct ThresholdBackward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) threshold: Scalar,
-}
-
-impl Backward for ThresholdBackward0 {
-    const NAME: &'static str = "ThresholdBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::threshold_backward(grad, self_, self.threshold)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn threshold(_: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::threshold(self_, threshold, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ThresholdBackward0 { self_: SavedVariable::input(self_, 0)?, threshold };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(THRESHOLD, Autograd, threshold);
-
-fn threshold_(_: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::threshold_(self_, threshold, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = ThresholdBackward0 { self_: record::original_always(self_)?, threshold };
-    {
-        let _below = record::below();
-        ops::threshold_(self_, threshold, value)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(THRESHOLD_, Autograd, threshold_);
-
-fn threshold_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    threshold: Scalar,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("threshold", [self_, out])?;
-    let _below = record::below();
-    ops::threshold_out(self_, threshold, value, out)
-}
-
-register!(THRESHOLD_OUT, Autograd, threshold_out);
-register!(THRESHOLD_OUT, ForwardGrad, threshold_out);
-
-pub(super) struct ThresholdBackwardBackward0 {
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) threshold: Scalar,
-}
-
-impl Backward for ThresholdBackwardBackward0 {
-    const NAME: &'static str = "ThresholdBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::threshold_backward(grad, self_, self.threshold)
-                },
-                &|| ops::zeros_like(grad, None, None, None, None, None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn threshold_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    threshold: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::threshold_backward(grad_output, self_, threshold)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = ThresholdBackwardBackward0 {
-            self_: record::saved_input(edges[0].is_some(), self_, 1)?,
-            threshold,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(THRESHOLD_BACKWARD, Autograd, threshold_backward);
-
-pub(super) struct GeluBackward0 {
-    pub(super) approximate: String,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for GeluBackward0 {
-    const NAME: &'static str = "GeluBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::gelu_backward(grad, self_, &self.approximate)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn gelu(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::gelu(self_, approximate)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward =
-            GeluBackward0 { approximate: str::to_owned(approximate), self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(GELU, Autograd, gelu);
-
-fn gelu_(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::gelu_(self_, approximate);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward =
-        GeluBackward0 { approximate: str::to_owned(approximate), self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::gelu_(self_, approximate)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(GELU_, Autograd, gelu_);
-
-fn gelu_out(_: DispatchKeySet, self_: &Tensor, approximate: &str, out: &Tensor) -> Result<()> {
-    record::check_out("gelu", [self_, out])?;
-    let _below = record::below();
-    ops::gelu_out(self_, approximate, out)
-}
-
-register!(GELU_OUT, Autograd, gelu_out);
-register!(GELU_OUT, ForwardGrad, gelu_out);
-
-pub(super) struct GeluBackwardBackward0 {
-    pub(super) approximate: String,
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for GeluBackwardBackward0 {
-    const NAME: &'static str = "GeluBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::gelu_backward(grad, self_, &self.approximate), &|| {
-                let grad_output = &record::unpack(&self.grad_output, cx)?;
-                Ok(if &self.approximate == "tanh" {
-                    ops::_chain(
-                        &ops::mul_tensor(grad, grad_output)?,
-                        &ops::mul_tensor(
-                            &ops::mul_tensor(
-                                &ops::sigmoid(&ops::mul_scalar(
-                                    &ops::add_tensor(
-                                        self_,
-                                        &ops::mul_tensor(
-                                            &ops::mul_tensor(
-                                                &ops::mul_scalar(self_, Scalar::Float(0.044715))?,
-                                                self_,
-                                            )?,
-                                            self_,
-                                        )?,
-                                        Scalar::Int(1),
-                                    )?,
-                                    Scalar::Float(1.5957691216057308),
-                                )?)?,
-                                &ops::rsub_scalar(
-                                    &ops::sigmoid(&ops::mul_scalar(
-                                        &ops::add_tensor(
-                                            self_,
-                                            &ops::mul_tensor(
-                                                &ops::mul_tensor(
-                                                    &ops::mul_scalar(self_, Scalar::Float(0.044715))?,
-                                                    self_,
-                                                )?,
-                                                self_,
-                                            )?,
-                                            Scalar::Int(1),
-                                        )?,
-                                        Scalar::Float(1.5957691216057308),
-                                    )?)?,
-                                    Scalar::Int(1),
-                                    Scalar::Int(1),
-                                )?,
-                            )?,
-                            &ops::add_tensor(
-                                &ops::mul_scalar(
-                                    &ops::mul_scalar(
-                                        &ops::add_scalar(
-                                            &ops::mul_tensor(
-                                                &ops::mul_scalar(self_, Scalar::Float(0.134145))?,
-                                                self_,
-                                            )?,
-                                            Scalar::Int(1),
-                                            Scalar::Int(1),
-                                        )?,
-                                        Scalar::Float(1.5957691216057308),
-                                    )?,
-                                    Scalar::Int(2),
-                                )?,
-                                &ops::mul_tensor(
-                                    self_,
-                                    &ops::add_tensor(
-                                        &ops::mul_tensor(
-                                            &ops::mul_tensor(
-                                                &ops::rsub_scalar(
-                                                    &ops::mul_scalar(
-                                                        &ops::sigmoid(&ops::mul_scalar(
-                                                            &ops::add_tensor(
-                                                                self_,
-                                                                &ops::mul_tensor(
-                                                                    &ops::mul_tensor(
-                                                                        &ops::mul_scalar(
-                                                                            self_,
-                                                                            Scalar::Float(0.044715),
-                                                                        )?,
-                                                                        self_,
-                                                                    )?,
-                                                                    self_,
-                                                                )?,
-                                                                Scalar::Int(1),
-                                                            )?,
-                                                            Scalar::Float(1.5957691216057308),
-                                                        )?)?,
-                                                        Scalar::Int(2),
-                                                    )?,
-                                                    Scalar::Int(1),
-                                                    Scalar::Int(1),
-                                                )?,
-                                                &ops::mul_scalar(
-                                                    &ops::add_scalar(
-                                                        &ops::mul_tensor(
-                                                            &ops::mul_scalar(self_, Scalar::Float(0.134145))?,
-                                                            self_,
-                                                        )?,
-                                                        Scalar::Int(1),
-                                                        Scalar::Int(1),
-                                                    )?,
-                                                    Scalar::Float(1.5957691216057308),
-                                                )?,
-                                            )?,
-                                            &ops::mul_scalar(
-                                                &ops::add_scalar(
-                                                    &ops::mul_tensor(
-                                                        &ops::mul_scalar(self_, Scalar::Float(0.134145))?,
-                                                        self_,
-                                                    )?,
-                                                    Scalar::Int(1),
-                                                    Scalar::Int(1),
-                                                )?,
-                                                Scalar::Float(1.5957691216057308),
-                                            )?,
-                                        )?,
-                                        &ops::mul_scalar(self_, Scalar::Float(0.42812889763560147))?,
-                                        Scalar::Int(1),
-                                    )?,
-                                )?,
-                                Scalar::Int(1),
-                            )?,
-                        )?,
-                    )?
-                } else {
-                    ops::_chain(
-                        &ops::mul_tensor(grad, grad_output)?,
-                        &ops::mul_tensor(
-                            &ops::mul_scalar(
-                                &ops::exp(&ops::mul_scalar(
-                                    &ops::mul_tensor(self_, self_)?,
-                                    Scalar::Float(-0.5),
-                                )?)?,
-                                Scalar::Float(0.3989422804014327),
-                            )?,
-                            &ops::rsub_scalar(
-                                &ops::mul_tensor(self_, self_)?,
-                                Scalar::Int(2),
-                                Scalar::Int(1),
-                            )?,
-                        )?,
-                    )?
-                })
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.owns(visit);
-    }
-}
-
-fn gelu_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    approximate: &str,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::gelu_backward(grad_output, self_, approximate)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = GeluBackwardBackward0 {
-            approximate: str::to_owned(approximate),
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            self_: SavedVariable::input(self_, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(GELU_BACKWARD, Autograd, gelu_backward);
-
-pub(super) struct SiluBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for SiluBackward0 {
-    const NAME: &'static str = "SiluBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::silu_backward(grad, self_)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn silu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::silu(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SiluBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SILU, Autograd, silu);
-
-fn silu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::silu_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = SiluBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::silu_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(SILU_, Autograd, silu_);
-
-fn silu_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("silu", [self_, out])?;
-    let _below = record::below();
-    ops::silu_out(self_, out)
-}
-
-register!(SILU_OUT, Autograd, silu_out);
-register!(SILU_OUT, ForwardGrad, silu_out);
-
-pub(super) struct SiluBackwardBackward0 {
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for SiluBackwardBackward0 {
-    const NAME: &'static str = "SiluBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::silu_backward(grad, self_), &|| {
-                let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::_chain(
-                    &ops::mul_tensor(grad, grad_output)?,
-                    &ops::mul_tensor(
-                        &ops::mul_tensor(
-                            &ops::sigmoid(self_)?,
-                            &ops::rsub_scalar(&ops::sigmoid(self_)?, Scalar::Int(1), Scalar::Int(1))?,
-                        )?,
-                        &ops::add_scalar(
-                            &ops::mul_tensor(
-                                self_,
-                                &ops::rsub_scalar(
-                                    &ops::mul_scalar(&ops::sigmoid(self_)?, Scalar::Int(2))?,
-                                    Scalar::Int(1),
-                                    Scalar::Int(1),
-                                )?,
-                            )?,
-                            Scalar::Int(2),
-                            Scalar::Int(1),
-                        )?,
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.owns(visit);
-    }
-}
-
-fn silu_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::silu_backward(grad_output, self_)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = SiluBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            self_: SavedVariable::input(self_, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SILU_BACKWARD, Autograd, silu_backward);
-
-pub(super) struct MishBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for MishBackward0 {
-    const NAME: &'static str = "MishBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mish_backward(grad, self_)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn mish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mish(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MishBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MISH, Autograd, mish);
-
-fn mish_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::mish_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = MishBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::mish_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(MISH_, Autograd, mish_);
-
-fn mish_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mish", [self_, out])?;
-    let _below = record::below();
-    ops::mish_out(self_, out)
-}
-
-register!(MISH_OUT, Autograd, mish_out);
-register!(MISH_OUT, ForwardGrad, mish_out);
-
-pub(super) struct MishBackwardBackward0 {
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for MishBackwardBackward0 {
-    const NAME: &'static str = "MishBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::mish_backward(grad, self_), &|| {
-                let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::_chain(
-                    &ops::mul_tensor(grad, grad_output)?,
-                    &ops::mul_tensor(
-                        &ops::mul_tensor(
-                            &ops::rsub_scalar(
-                                &ops::mul_tensor(
-                                    &ops::tanh(&ops::softplus(self_, Scalar::Int(1), Scalar::Int(20))?)?,
-                                    &ops::tanh(&ops::softplus(self_, Scalar::Int(1), Scalar::Int(20))?)?,
-                                )?,
-                                Scalar::Int(1),
-                                Scalar::Int(1),
-                            )?,
-                            &ops::sigmoid(self_)?,
-                        )?,
-                        &ops::add_scalar(
-                            &ops::mul_tensor(
-                                self_,
-                                &ops::sub_tensor(
-                                    &ops::rsub_scalar(&ops::sigmoid(self_)?, Scalar::Int(1), Scalar::Int(1))?,
-                                    &ops::mul_tensor(
-                                        &ops::mul_scalar(
-                                            &ops::tanh(&ops::softplus(
-                                                self_,
-                                                Scalar::Int(1),
-                                                Scalar::Int(20),
-                                            )?)?,
-                                            Scalar::Int(2),
-                                        )?,
-                                        &ops::sigmoid(self_)?,
-                                    )?,
-                                    Scalar::Int(1),
-                                )?,
-                            )?,
-                            Scalar::Int(2),
-                            Scalar::Int(1),
-                        )?,
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.owns(visit);
-    }
-}
-
-fn mish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mish_backward(grad_output, self_)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = MishBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            self_: SavedVariable::input(self_, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MISH_BACKWARD, Autograd, mish_backward);
-
-pub(super) struct SoftplusBackward0 {
-    pub(super) beta: Scalar,
-    pub(super) self_: SavedVariable,
-    pub(super) threshold: Scalar,
-}
-
-impl Backward for SoftplusBackward0 {
-    const NAME: &'static str = "SoftplusBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::softplus_backward(grad, self_, self.beta, self.threshold)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn softplus(_: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::softplus(self_, beta, threshold)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SoftplusBackward0 { beta, self_: SavedVariable::input(self_, 0)?, threshold };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SOFTPLUS, Autograd, softplus);
-
-fn softplus_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    beta: Scalar,
-    threshold: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("softplus", [self_, out])?;
-    let _below = record::below();
-    ops::softplus_out(self_, beta, threshold, out)
-}
-
-register!(SOFTPLUS_OUT, Autograd, softplus_out);
-register!(SOFTPLUS_OUT, ForwardGrad, softplus_out);
-
-pub(super) struct SoftplusBackwardBackward0 {
-    pub(super) beta: Scalar,
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) self_: SavedVariable,
-    pub(super) threshold: Scalar,
-}
-
-impl Backward for SoftplusBackwardBackward0 {
-    const NAME: &'static str = "SoftplusBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::softplus_backward(grad, self_, self.beta, self.threshold), &|| {
-                let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::where_scalarself(
-                    &ops::gt_scalar(&ops::mul_scalar(self_, self.beta)?, self.threshold)?,
-                    Scalar::Int(0),
-                    &ops::_chain(
-                        &ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?, self.beta)?,
-                        &ops::mul_tensor(
-                            &ops::sigmoid(&ops::mul_scalar(self_, self.beta)?)?,
-                            &ops::rsub_scalar(
-                                &ops::sigmoid(&ops::mul_scalar(self_, self.beta)?)?,
-                                Scalar::Int(1),
-                                Scalar::Int(1),
-                            )?,
-                        )?,
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.owns(visit);
-    }
-}
-
-fn softplus_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    beta: Scalar,
-    threshold: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::softplus_backward(grad_output, self_, beta, threshold)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = SoftplusBackwardBackward0 {
-            beta,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            self_: SavedVariable::input(self_, 1)?,
-            threshold,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SOFTPLUS_BACKWARD, Autograd, softplus_backward);
-
-pub(super) struct LeakyReluBackward0 {
-    pub(super) negative_slope: Scalar,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for LeakyReluBackward0 {
-    const NAME: &'static str = "LeakyReluBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::leaky_relu_backward(grad, self_, self.negative_slope, false)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn leaky_relu(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::leaky_relu(self_, negative_slope)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = LeakyReluBackward0 { negative_slope, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LEAKY_RELU, Autograd, leaky_relu);
-
-fn leaky_relu_(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::leaky_relu_(self_, negative_slope);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = LeakyReluBackward0 { negative_slope, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::leaky_relu_(self_, negative_slope)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(LEAKY_RELU_, Autograd, leaky_relu_);
-
-fn leaky_relu_out(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("leaky_relu", [self_, out])?;
-    let _below = record::below();
-    ops::leaky_relu_out(self_, negative_slope, out)
-}
-
-register!(LEAKY_RELU_OUT, Autograd, leaky_relu_out);
-register!(LEAKY_RELU_OUT, ForwardGrad, leaky_relu_out);
-
-pub(super) struct LeakyReluBackwardBackward0 {
-    pub(super) negative_slope: Scalar,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for LeakyReluBackwardBackward0 {
-    const NAME: &'static str = "LeakyReluBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::leaky_relu_backward(grad, self_, self.negative_slope, false)
-                },
-                &|| ops::zeros_like(grad, None, None, None, None, None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn leaky_relu_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    negative_slope: Scalar,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::leaky_relu_backward(grad_output, self_, negative_slope, self_is_result)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = LeakyReluBackwardBackward0 {
-            negative_slope,
-            self_: record::saved_input(edges[0].is_some(), self_, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LEAKY_RELU_BACKWARD, Autograd, leaky_relu_backward);
-
-pub(super) struct EluBackward0 {
-    pub(super) alpha: Scalar,
-    pub(super) input_scale: Scalar,
-    pub(super) scale: Scalar,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for EluBackward0 {
-    const NAME: &'static str = "EluBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::elu_backward(grad, self.alpha, self.scale, self.input_scale, false, self_)],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn elu(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::elu(self_, alpha, scale, input_scale)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = EluBackward0 { alpha, input_scale, scale, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ELU, Autograd, elu);
-
-fn elu_(_: DispatchKeySet, self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::elu_(self_, alpha, scale, input_scale);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = EluBackward0 { alpha, input_scale, scale, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::elu_(self_, alpha, scale, input_scale)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ELU_, Autograd, elu_);
-
-fn elu_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("elu", [self_, out])?;
-    let _below = record::below();
-    ops::elu_out(self_, alpha, scale, input_scale, out)
-}
-
-register!(ELU_OUT, Autograd, elu_out);
-register!(ELU_OUT, ForwardGrad, elu_out);
-
-pub(super) struct EluBackwardBackward0 {
-    pub(super) alpha: Scalar,
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) input_scale: Scalar,
-    pub(super) is_result: bool,
-    pub(super) scale: Scalar,
-    pub(super) self_or_result: SavedVariable,
-}
-
-impl Backward for EluBackwardBackward0 {
-    const NAME: &'static str = "EluBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_or_result = &self.self_or_result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::elu_backward(
-                        grad,
-                        self.alpha,
-                        self.scale,
-                        self.input_scale,
-                        self.is_result,
-                        self_or_result,
-                    )
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    Ok(if self.is_result {
-                        ops::where_scalarother(
-                            &ops::le_scalar(self_or_result, Scalar::Int(0))?,
-                            &ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?, self.input_scale)?,
-                            Scalar::Int(0),
-                        )?
-                    } else {
-                        ops::where_scalarother(
-                            &ops::le_scalar(self_or_result, Scalar::Int(0))?,
-                            &ops::_chain(
-                                &ops::mul_scalar(
-                                    &ops::mul_scalar(
-                                        &ops::mul_scalar(
-                                            &ops::mul_scalar(
-                                                &ops::mul_tensor(grad, grad_output)?,
-                                                self.input_scale,
-                                            )?,
-                                            self.input_scale,
-                                        )?,
-                                        self.alpha,
-                                    )?,
-                                    self.scale,
-                                )?,
-                                &ops::exp(&ops::mul_scalar(self_or_result, self.input_scale)?)?,
-                            )?,
-                            Scalar::Int(0),
-                        )?
-                    })
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_or_result.owns(visit);
-    }
-}
-
-fn elu_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-    is_result: bool,
-    self_or_result: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_or_result])? {
-        let backward = EluBackwardBackward0 {
-            alpha,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            input_scale,
-            is_result,
-            scale,
-            self_or_result: SavedVariable::input(self_or_result, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ELU_BACKWARD, Autograd, elu_backward);
-
-pub(super) struct HardtanhBackward0 {
-    pub(super) max_val: Scalar,
-    pub(super) min_val: Scalar,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for HardtanhBackward0 {
-    const NAME: &'static str = "HardtanhBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::hardtanh_backward(grad, self_, self.min_val, self.max_val)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn hardtanh(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::hardtanh(self_, min_val, max_val)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = HardtanhBackward0 { max_val, min_val, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(HARDTANH, Autograd, hardtanh);
-
-fn hardtanh_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    min_val: Scalar,
-    max_val: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("hardtanh", [self_, out])?;
-    let _below = record::below();
-    ops::hardtanh_out(self_, min_val, max_val, out)
-}
-
-register!(HARDTANH_OUT, Autograd, hardtanh_out);
-register!(HARDTANH_OUT, ForwardGrad, hardtanh_out);
-
-fn hardtanh_(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::hardtanh_(self_, min_val, max_val);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = HardtanhBackward0 { max_val, min_val, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::hardtanh_(self_, min_val, max_val)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(HARDTANH_, Autograd, hardtanh_);
-
-pub(super) struct HardtanhBackwardBackward0 {
-    pub(super) max_val: Scalar,
-    pub(super) min_val: Scalar,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for HardtanhBackwardBackward0 {
-    const NAME: &'static str = "HardtanhBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::hardtanh_backward(grad, self_, self.min_val, self.max_val)
-                },
-                &|| ops::zeros_like(grad, None, None, None, None, None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn hardtanh_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    min_val: Scalar,
-    max_val: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::hardtanh_backward(grad_output, self_, min_val, max_val)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = HardtanhBackwardBackward0 {
-            max_val,
-            min_val,
-            self_: record::saved_input(edges[0].is_some(), self_, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(HARDTANH_BACKWARD, Autograd, hardtanh_backward);
-
-fn log_sigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log_sigmoid", [self_, out])?;
-    let _below = record::below();
-    ops::log_sigmoid_out(self_, out)
-}
-
-register!(LOG_SIGMOID_OUT, Autograd, log_sigmoid_out);
-register!(LOG_SIGMOID_OUT, ForwardGrad, log_sigmoid_out);
-
-pub(super) struct LogSigmoidBackward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) buffer: SavedVariable,
-}
-
-impl Backward for LogSigmoidBackward0 {
-    const NAME: &'static str = "LogSigmoidBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let buffer = &self.buffer.unpack(cx)?;
-        record::gradients(cx, [&|| ops::log_sigmoid_backward(grad, self_, buffer)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.buffer.owns(visit);
-    }
-}
-
-fn log_sigmoid_forward(_: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (output, buffer) = {
-        let _below = record::below();
-        ops::log_sigmoid_forward(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = LogSigmoidBackward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            buffer: SavedVariable::output(&buffer, 1)?,
-        };
-        record::set_history_of_some(&[&output, &buffer], &[true, false], edges, backward);
-    }
-    Ok((output, buffer))
-}
-
-register!(LOG_SIGMOID_FORWARD, Autograd, log_sigmoid_forward);
-
-pub(super) struct LogSigmoidBackwardBackward0 {
-    pub(super) buffer: Option<SavedVariable>,
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for LogSigmoidBackwardBackward0 {
-    const NAME: &'static str = "LogSigmoidBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let buffer = &record::unpack(&self.buffer, cx)?;
-                    ops::log_sigmoid_backward(grad, self_, buffer)
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::neg(&ops::_chain(
-                        &ops::mul_tensor(grad, grad_output)?,
-                        &ops::mul_tensor(&ops::sigmoid(self_)?, &ops::sigmoid(&ops::neg(self_)?)?)?,
-                    )?)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.buffer.iter().for_each(|saved| saved.owns(visit));
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.owns(visit);
-    }
-}
-
-fn log_sigmoid_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    buffer: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::log_sigmoid_backward(grad_output, self_, buffer)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = LogSigmoidBackwardBackward0 {
-            buffer: record::saved_other(edges[0].is_some(), buffer)?,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            self_: SavedVariable::input(self_, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LOG_SIGMOID_BACKWARD, Autograd, log_sigmoid_backward);
-
-pub(super) struct SigmoidBackwardBackward0 {
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) output: SavedVariable,
-}
-
-impl Backward for SigmoidBackwardBackward0 {
-    const NAME: &'static str = "SigmoidBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let output = &self.output.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::sigmoid_backward(grad, output), &|| {
-                let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::_chain(
-                    &ops::mul_tensor(grad, grad_output)?,
-                    &ops::rsub_scalar(
-                        &ops::mul_scalar(output, Scalar::Int(2))?,
-                        Scalar::Int(1),
-                        Scalar::Int(1),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.output.owns(visit);
-    }
-}
-
-fn sigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sigmoid_backward(grad_output, output)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, output])? {
-        let backward = SigmoidBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            output: SavedVariable::input(output, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SIGMOID_BACKWARD, Autograd, sigmoid_backward);
-
-pub(super) struct TanhBackwardBackward0 {
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) output: SavedVariable,
-}
-
-impl Backward for TanhBackwardBackward0 {
-    const NAME: &'static str = "TanhBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let output = &self.output.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::tanh_backward(grad, output), &|| {
-                let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::mul_scalar(&ops::_chain(&ops::mul_tensor(grad, grad_output)?, output)?, Scalar::Int(-2))
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.output.owns(visit);
-    }
-}
-
-fn tanh_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::tanh_backward(grad_output, output)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, output])? {
-        let backward = TanhBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            output: SavedVariable::input(output, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(TANH_BACKWARD, Autograd, tanh_backward);
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
+
+node! {
+    ReluBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::threshold_backward(grad, result, Scalar::Int(0)),
+}
+
+recorded! {
+    RELU(self_) -> result, edges of [self_];
+    set_history(&mut result), ReluBackward0 { result: SavedVariable::output(&result, 0)? }
+}
+
+recorded_in_place! {
+    RELU_(self_), edges of [self_];
+    after ReluBackward0 { result: SavedVariable::output(self_, 0)? }
+}
+
+out_variant! { RELU_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    ThresholdBackward0 { self_: SavedVariable, threshold: Scalar } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::threshold_backward(grad, self_, self.threshold),
+}
+
+recorded! {
+    THRESHOLD(self_, threshold, value) -> result, edges of [self_];
+    set_history(&mut result), ThresholdBackward0 { self_: SavedVariable::input(self_, 0)?, threshold }
+}
+
+recorded_in_place! {
+    THRESHOLD_(self_, threshold, value), edges of [self_];
+    ThresholdBackward0 { self_: record::original_always(self_)?, threshold }
+}
+
+out_variant! { THRESHOLD_OUT(self_, threshold, value, out), refused of [self_, out] }
+
+node! {
+    ThresholdBackwardBackward0 { self_: MaybeSaved, threshold: Scalar } gradients(self, grads, grad = 0) [];
+    grad_output [self_] => ops::threshold_backward(grad, self_, self.threshold),
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
+}
+
+recorded! {
+    THRESHOLD_BACKWARD(grad_output, self_, threshold) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    ThresholdBackwardBackward0 { self_: record::saved_input(edges[0].is_some(), self_, 1)?, threshold }
+}
+
+node! {
+    GeluBackward0 { approximate: String, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::gelu_backward(grad, self_, &self.approximate),
+}
+
+recorded! {
+    GELU(self_, approximate) -> result, edges of [self_];
+    set_history(&mut result),
+    GeluBackward0 { approximate: str::to_owned(approximate), self_: SavedVariable::input(self_, 0)? }
+}
+
+recorded_in_place! {
+    GELU_(self_, approximate), edges of [self_];
+    GeluBackward0 { approximate: str::to_owned(approximate), self_: record::original_always(self_)? }
+}
+
+out_variant! { GELU_OUT(self_, approximate, out), refused of [self_, out] }
+
+node! {
+    GeluBackwardBackward0 { approximate: String, grad_output: MaybeSaved, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [self_];
+    grad_output => ops::gelu_backward(grad, self_, &self.approximate),
+    self_ [grad_output] => Ok(if &self.approximate == "tanh" { ops::_chain(&ops::mul_tensor(grad, grad_output)?,
+        &ops::mul_tensor(&ops::mul_tensor(&ops::sigmoid(&ops::mul_scalar(&ops::add_tensor(self_,
+        &ops::mul_tensor(&ops::mul_tensor(&ops::mul_scalar(self_, Scalar::Float(0.044715))?, self_)?, self_)?,
+        Scalar::Int(1))?, Scalar::Float(1.5957691216057308))?)?,
+        &ops::rsub_scalar(&ops::sigmoid(&ops::mul_scalar(&ops::add_tensor(self_,
+        &ops::mul_tensor(&ops::mul_tensor(&ops::mul_scalar(self_, Scalar::Float(0.044715))?, self_)?, self_)?,
+        Scalar::Int(1))?, Scalar::Float(1.5957691216057308))?)?, Scalar::Int(1), Scalar::Int(1))?)?,
+        &ops::add_tensor(&ops::mul_scalar(&ops::mul_scalar(&ops::add_scalar(&ops::mul_tensor(&ops::mul_scalar(self_,
+        Scalar::Float(0.134145))?, self_)?, Scalar::Int(1), Scalar::Int(1))?, Scalar::Float(1.5957691216057308))?,
+        Scalar::Int(2))?, &ops::mul_tensor(self_,
+        &ops::add_tensor(&ops::mul_tensor(&ops::mul_tensor(&ops::rsub_scalar(&ops::mul_scalar(&ops::sigmoid(
+        &ops::mul_scalar(&ops::add_tensor(self_, &ops::mul_tensor(&ops::mul_tensor(&ops::mul_scalar(self_,
+        Scalar::Float(0.044715))?, self_)?, self_)?, Scalar::Int(1))?, Scalar::Float(1.5957691216057308))?)?,
+        Scalar::Int(2))?, Scalar::Int(1), Scalar::Int(1))?,
+        &ops::mul_scalar(&ops::add_scalar(&ops::mul_tensor(&ops::mul_scalar(self_, Scalar::Float(0.134145))?, self_)?,
+        Scalar::Int(1), Scalar::Int(1))?, Scalar::Float(1.5957691216057308))?)?,
+        &ops::mul_scalar(&ops::add_scalar(&ops::mul_tensor(&ops::mul_scalar(self_, Scalar::Float(0.134145))?, self_)?,
+        Scalar::Int(1), Scalar::Int(1))?, Scalar::Float(1.5957691216057308))?)?, &ops::mul_scalar(self_,
+        Scalar::Float(0.42812889763560147))?, Scalar::Int(1))?)?,
+        Scalar::Int(1))?)?)? } else { ops::_chain(&ops::mul_tensor(grad, grad_output)?,
+        &ops::mul_tensor(&ops::mul_scalar(&ops::exp(&ops::mul_scalar(&ops::mul_tensor(self_, self_)?,
+        Scalar::Float(-0.5))?)?, Scalar::Float(0.3989422804014327))?, &ops::rsub_scalar(&ops::mul_tensor(self_,
+        self_)?, Scalar::Int(2), Scalar::Int(1))?)?)? }),
+}
+
+recorded! {
+    GELU_BACKWARD(grad_output, self_, approximate) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    GeluBackwardBackward0 { approximate: str::to_owned(approximate),
+        grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?, self_: SavedVariable::input(self_,
+        1)? }
+}
+
+node! {
+    SiluBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::silu_backward(grad, self_),
+}
+
+recorded! {
+    SILU(self_) -> result, edges of [self_];
+    set_history(&mut result), SiluBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
+
+recorded_in_place! {
+    SILU_(self_), edges of [self_];
+    SiluBackward0 { self_: record::original_always(self_)? }
+}
+
+out_variant! { SILU_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    SiluBackwardBackward0 { grad_output: MaybeSaved, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    grad_output => ops::silu_backward(grad, self_),
+    self_ [grad_output] => ops::_chain(&ops::mul_tensor(grad, grad_output)?,
+        &ops::mul_tensor(&ops::mul_tensor(&ops::sigmoid(self_)?, &ops::rsub_scalar(&ops::sigmoid(self_)?,
+        Scalar::Int(1), Scalar::Int(1))?)?, &ops::add_scalar(&ops::mul_tensor(self_,
+        &ops::rsub_scalar(&ops::mul_scalar(&ops::sigmoid(self_)?, Scalar::Int(2))?, Scalar::Int(1),
+        Scalar::Int(1))?)?, Scalar::Int(2), Scalar::Int(1))?)?),
+}
+
+recorded! {
+    SILU_BACKWARD(grad_output, self_) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    SiluBackwardBackward0 { grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        self_: SavedVariable::input(self_, 1)? }
+}
+
+node! {
+    MishBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::mish_backward(grad, self_),
+}
+
+recorded! {
+    MISH(self_) -> result, edges of [self_];
+    set_history(&mut result), MishBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
+
+recorded_in_place! {
+    MISH_(self_), edges of [self_];
+    MishBackward0 { self_: record::original_always(self_)? }
+}
+
+out_variant! { MISH_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    MishBackwardBackward0 { grad_output: MaybeSaved, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    grad_output => ops::mish_backward(grad, self_),
+    self_ [grad_output] => ops::_chain(&ops::mul_tensor(grad, grad_output)?,
+        &ops::mul_tensor(&ops::mul_tensor(&ops::rsub_scalar(&ops::mul_tensor(&ops::tanh(&ops::softplus(self_,
+        Scalar::Int(1), Scalar::Int(20))?)?, &ops::tanh(&ops::softplus(self_, Scalar::Int(1), Scalar::Int(20))?)?)?,
+        Scalar::Int(1), Scalar::Int(1))?, &ops::sigmoid(self_)?)?, &ops::add_scalar(&ops::mul_tensor(self_,
+        &ops::sub_tensor(&ops::rsub_scalar(&ops::sigmoid(self_)?, Scalar::Int(1), Scalar::Int(1))?,
+        &ops::mul_tensor(&ops::mul_scalar(&ops::tanh(&ops::softplus(self_, Scalar::Int(1), Scalar::Int(20))?)?,
+        Scalar::Int(2))?, &ops::sigmoid(self_)?)?, Scalar::Int(1))?)?, Scalar::Int(2), Scalar::Int(1))?)?),
+}
+
+recorded! {
+    MISH_BACKWARD(grad_output, self_) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    MishBackwardBackward0 { grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        self_: SavedVariable::input(self_, 1)? }
+}
+
+node! {
+    SoftplusBackward0 { beta: Scalar, self_: SavedVariable, threshold: Scalar }
+    gradients(self, grads, grad = 0) [self_];
+    self_ => ops::softplus_backward(grad, self_, self.beta, self.threshold),
+}
+
+recorded! {
+    SOFTPLUS(self_, beta, threshold) -> result, edges of [self_];
+    set_history(&mut result), SoftplusBackward0 { beta, self_: SavedVariable::input(self_, 0)?, threshold }
+}
+
+out_variant! { SOFTPLUS_OUT(self_, beta, threshold, out), refused of [self_, out] }
+
+node! {
+    SoftplusBackwardBackward0 { beta: Scalar, grad_output: MaybeSaved, self_: SavedVariable, threshold: Scalar }
+    gradients(self, grads, grad = 0) [self_];
+    grad_output => ops::softplus_backward(grad, self_, self.beta, self.threshold),
+    self_ [grad_output] => ops::where_scalarself(&ops::gt_scalar(&ops::mul_scalar(self_, self.beta)?,
+        self.threshold)?, Scalar::Int(0), &ops::_chain(&ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?,
+        self.beta)?, &ops::mul_tensor(&ops::sigmoid(&ops::mul_scalar(self_, self.beta)?)?,
+        &ops::rsub_scalar(&ops::sigmoid(&ops::mul_scalar(self_, self.beta)?)?, Scalar::Int(1), Scalar::Int(1))?)?)?),
+}
+
+recorded! {
+    SOFTPLUS_BACKWARD(grad_output, self_, beta, threshold) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    SoftplusBackwardBackward0 { beta, grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        self_: SavedVariable::input(self_, 1)?, threshold }
+}
+
+node! {
+    LeakyReluBackward0 { negative_slope: Scalar, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::leaky_relu_backward(grad, self_, self.negative_slope, false),
+}
+
+recorded! {
+    LEAKY_RELU(self_, negative_slope) -> result, edges of [self_];
+    set_history(&mut result), LeakyReluBackward0 { negative_slope, self_: SavedVariable::input(self_, 0)? }
+}
+
+recorded_in_place! {
+    LEAKY_RELU_(self_, negative_slope), edges of [self_];
+    LeakyReluBackward0 { negative_slope, self_: record::original_always(self_)? }
+}
+
+out_variant! { LEAKY_RELU_OUT(self_, negative_slope, out), refused of [self_, out] }
+
+node! {
+    LeakyReluBackwardBackward0 { negative_slope: Scalar, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    grad_output [self_] => ops::leaky_relu_backward(grad, self_, self.negative_slope, false),
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
+}
+
+recorded! {
+    LEAKY_RELU_BACKWARD(grad_output, self_, negative_slope, self_is_result) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    LeakyReluBackwardBackward0 { negative_slope, self_: record::saved_input(edges[0].is_some(), self_, 1)? }
+}
+
+node! {
+    EluBackward0 { alpha: Scalar, input_scale: Scalar, scale: Scalar, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [self_];
+    self_ => ops::elu_backward(grad, self.alpha, self.scale, self.input_scale, false, self_),
+}
+
+recorded! {
+    ELU(self_, alpha, scale, input_scale) -> result, edges of [self_];
+    set_history(&mut result), EluBackward0 { alpha, input_scale, scale, self_: SavedVariable::input(self_, 0)? }
+}
+
+recorded_in_place! {
+    ELU_(self_, alpha, scale, input_scale), edges of [self_];
+    EluBackward0 { alpha, input_scale, scale, self_: record::original_always(self_)? }
+}
+
+out_variant! { ELU_OUT(self_, alpha, scale, input_scale, out), refused of [self_, out] }
+
+node! {
+    EluBackwardBackward0 { alpha: Scalar, grad_output: MaybeSaved, input_scale: Scalar, is_result: bool,
+        scale: Scalar, self_or_result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_or_result];
+    grad_output => ops::elu_backward(grad, self.alpha, self.scale, self.input_scale, self.is_result, self_or_result),
+    self_or_result [grad_output] => Ok(if self.is_result { ops::where_scalarother(&ops::le_scalar(self_or_result,
+        Scalar::Int(0))?, &ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?, self.input_scale)?,
+        Scalar::Int(0))? } else { ops::where_scalarother(&ops::le_scalar(self_or_result, Scalar::Int(0))?,
+        &ops::_chain(&ops::mul_scalar(&ops::mul_scalar(&ops::mul_scalar(&ops::mul_scalar(&ops::mul_tensor(grad,
+        grad_output)?, self.input_scale)?, self.input_scale)?, self.alpha)?, self.scale)?,
+        &ops::exp(&ops::mul_scalar(self_or_result, self.input_scale)?)?)?, Scalar::Int(0))? }),
+}
+
+recorded! {
+    ELU_BACKWARD(grad_output, alpha, scale, input_scale, is_result, self_or_result) -> result,
+    edges of [grad_output, self_or_result];
+    set_history(&mut result),
+    EluBackwardBackward0 { alpha, grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?, input_scale,
+        is_result, scale, self_or_result: SavedVariable::input(self_or_result, 1)? }
+}
+
+node! {
+    HardtanhBackward0 { max_val: Scalar, min_val: Scalar, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [self_];
+    self_ => ops::hardtanh_backward(grad, self_, self.min_val, self.max_val),
+}
+
+recorded! {
+    HARDTANH(self_, min_val, max_val) -> result, edges of [self_];
+    set_history(&mut result), HardtanhBackward0 { max_val, min_val, self_: SavedVariable::input(self_, 0)? }
+}
+
+out_variant! { HARDTANH_OUT(self_, min_val, max_val, out), refused of [self_, out] }
+
+recorded_in_place! {
+    HARDTANH_(self_, min_val, max_val), edges of [self_];
+    HardtanhBackward0 { max_val, min_val, self_: record::original_always(self_)? }
+}
+
+node! {
+    HardtanhBackwardBackward0 { max_val: Scalar, min_val: Scalar, self_: MaybeSaved }
+    gradients(self, grads, grad = 0) [];
+    grad_output [self_] => ops::hardtanh_backward(grad, self_, self.min_val, self.max_val),
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
+}
+
+recorded! {
+    HARDTANH_BACKWARD(grad_output, self_, min_val, max_val) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    HardtanhBackwardBackward0 { max_val, min_val, self_: record::saved_input(edges[0].is_some(), self_, 1)? }
+}
+
+out_variant! { LOG_SIGMOID_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    LogSigmoidBackward0 { self_: SavedVariable, buffer: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, buffer];
+    self_ => ops::log_sigmoid_backward(grad, self_, buffer),
+}
+
+recorded! {
+    LOG_SIGMOID_FORWARD(self_) -> (output, buffer), edges of [self_];
+    set_history_of_some(&[&output, &buffer], &[true, false]),
+    LogSigmoidBackward0 { self_: SavedVariable::input(self_, 0)?, buffer: SavedVariable::output(&buffer, 1)? }
+}
+
+node! {
+    LogSigmoidBackwardBackward0 { buffer: MaybeSaved, grad_output: MaybeSaved, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [self_];
+    grad_output [buffer] => ops::log_sigmoid_backward(grad, self_, buffer),
+    self_ [grad_output] => ops::neg(&ops::_chain(&ops::mul_tensor(grad, grad_output)?,
+        &ops::mul_tensor(&ops::sigmoid(self_)?, &ops::sigmoid(&ops::neg(self_)?)?)?)?),
+}
+
+recorded! {
+    LOG_SIGMOID_BACKWARD(grad_output, self_, buffer) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    LogSigmoidBackwardBackward0 { buffer: record::saved_other(edges[0].is_some(), buffer)?,
+        grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?, self_: SavedVariable::input(self_,
+        1)? }
+}
+
+node! {
+    SigmoidBackwardBackward0 { grad_output: MaybeSaved, output: SavedVariable }
+    gradients(self, grads, grad = 0) [output];
+    grad_output => ops::sigmoid_backward(grad, output),
+    output [grad_output] => ops::_chain(&ops::mul_tensor(grad, grad_output)?,
+        &ops::rsub_scalar(&ops::mul_scalar(output, Scalar::Int(2))?, Scalar::Int(1), Scalar::Int(1))?),
+}
+
+recorded! {
+    SIGMOID_BACKWARD(grad_output, output) -> result, edges of [grad_output, output];
+    set_history(&mut result),
+    SigmoidBackwardBackward0 { grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        output: SavedVariable::input(output, 1)? }
+}
+
+node! {
+    TanhBackwardBackward0 { grad_output: MaybeSaved, output: SavedVariable }
+    gradients(self, grads, grad = 0) [output];
+    grad_output => ops::tanh_backward(grad, output),
+    output [grad_output] => ops::mul_scalar(&ops::_chain(&ops::mul_tensor(grad, grad_output)?, output)?,
+        Scalar::Int(-2)),
+}
+
+recorded! {
+    TANH_BACKWARD(grad_output, output) -> result, edges of [grad_output, output];
+    set_history(&mut result),
+    TanhBackwardBackward0 { grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        output: SavedVariable::input(output, 1)? }
+}

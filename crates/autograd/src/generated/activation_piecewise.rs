@@ -2,633 +2,179 @@
 
 //! Recording of the operators in `activation_piecewise`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-pub(super) struct HardshrinkBackward0 {
-    pub(super) lambd: Scalar,
-    pub(super) self_: SavedVariable,
+node! {
+    HardshrinkBackward0 { lambd: Scalar, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::hardshrink_backward(grad, self_, self.lambd),
 }
 
-impl Backward for HardshrinkBackward0 {
-    const NAME: &'static str = "HardshrinkBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::hardshrink_backward(grad, self_, self.lambd)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded! {
+    HARDSHRINK(self_, lambd) -> result, edges of [self_];
+    set_history(&mut result), HardshrinkBackward0 { lambd, self_: SavedVariable::input(self_, 0)? }
 }
 
-fn hardshrink(_: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::hardshrink(self_, lambd)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = HardshrinkBackward0 { lambd, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { HARDSHRINK_OUT(self_, lambd, out), refused of [self_, out] }
+
+node! {
+    HardshrinkBackwardBackward0 { lambd: Scalar, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    grad_out [self_] => ops::hardshrink_backward(grad, self_, self.lambd),
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(HARDSHRINK, Autograd, hardshrink);
-
-fn hardshrink_out(_: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("hardshrink", [self_, out])?;
-    let _below = record::below();
-    ops::hardshrink_out(self_, lambd, out)
+recorded! {
+    HARDSHRINK_BACKWARD(grad_out, self_, lambd) -> result, edges of [grad_out, self_];
+    set_history(&mut result),
+    HardshrinkBackwardBackward0 { lambd, self_: record::saved_input(edges[0].is_some(), self_, 1)? }
 }
 
-register!(HARDSHRINK_OUT, Autograd, hardshrink_out);
-register!(HARDSHRINK_OUT, ForwardGrad, hardshrink_out);
-
-pub(super) struct HardshrinkBackwardBackward0 {
-    pub(super) lambd: Scalar,
-    pub(super) self_: Option<SavedVariable>,
+node! {
+    SoftshrinkBackward0 { lambd: Scalar, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::softshrink_backward(grad, self_, self.lambd),
 }
 
-impl Backward for HardshrinkBackwardBackward0 {
-    const NAME: &'static str = "HardshrinkBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::hardshrink_backward(grad, self_, self.lambd)
-                },
-                &|| ops::zeros_like(grad, None, None, None, None, None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    SOFTSHRINK(self_, lambd) -> result, edges of [self_];
+    set_history(&mut result), SoftshrinkBackward0 { lambd, self_: SavedVariable::input(self_, 0)? }
 }
 
-fn hardshrink_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    self_: &Tensor,
-    lambd: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::hardshrink_backward(grad_out, self_, lambd)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_out, self_])? {
-        let backward =
-            HardshrinkBackwardBackward0 { lambd, self_: record::saved_input(edges[0].is_some(), self_, 1)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { SOFTSHRINK_OUT(self_, lambd, out), refused of [self_, out] }
+
+node! {
+    SoftshrinkBackwardBackward0 { lambd: Scalar, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    grad_output [self_] => ops::softshrink_backward(grad, self_, self.lambd),
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(HARDSHRINK_BACKWARD, Autograd, hardshrink_backward);
-
-pub(super) struct SoftshrinkBackward0 {
-    pub(super) lambd: Scalar,
-    pub(super) self_: SavedVariable,
+recorded! {
+    SOFTSHRINK_BACKWARD(grad_output, self_, lambd) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    SoftshrinkBackwardBackward0 { lambd, self_: record::saved_input(edges[0].is_some(), self_, 1)? }
 }
 
-impl Backward for SoftshrinkBackward0 {
-    const NAME: &'static str = "SoftshrinkBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::softshrink_backward(grad, self_, self.lambd)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+node! {
+    HardsigmoidBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::hardsigmoid_backward(grad, self_),
 }
 
-fn softshrink(_: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::softshrink(self_, lambd)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SoftshrinkBackward0 { lambd, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    HARDSIGMOID(self_) -> result, edges of [self_];
+    set_history(&mut result), HardsigmoidBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(SOFTSHRINK, Autograd, softshrink);
-
-fn softshrink_out(_: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("softshrink", [self_, out])?;
-    let _below = record::below();
-    ops::softshrink_out(self_, lambd, out)
+recorded_in_place! {
+    HARDSIGMOID_(self_), edges of [self_];
+    HardsigmoidBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(SOFTSHRINK_OUT, Autograd, softshrink_out);
-register!(SOFTSHRINK_OUT, ForwardGrad, softshrink_out);
+out_variant! { HARDSIGMOID_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct SoftshrinkBackwardBackward0 {
-    pub(super) lambd: Scalar,
-    pub(super) self_: Option<SavedVariable>,
+node! {
+    HardsigmoidBackwardBackward0 { self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    grad_output [self_] => ops::hardsigmoid_backward(grad, self_),
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-impl Backward for SoftshrinkBackwardBackward0 {
-    const NAME: &'static str = "SoftshrinkBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::softshrink_backward(grad, self_, self.lambd)
-                },
-                &|| ops::zeros_like(grad, None, None, None, None, None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    HARDSIGMOID_BACKWARD(grad_output, self_) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    HardsigmoidBackwardBackward0 { self_: record::saved_input(edges[0].is_some(), self_, 1)? }
 }
 
-fn softshrink_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    lambd: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::softshrink_backward(grad_output, self_, lambd)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward =
-            SoftshrinkBackwardBackward0 { lambd, self_: record::saved_input(edges[0].is_some(), self_, 1)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    HardswishBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::hardswish_backward(grad, self_),
 }
 
-register!(SOFTSHRINK_BACKWARD, Autograd, softshrink_backward);
-
-pub(super) struct HardsigmoidBackward0 {
-    pub(super) self_: SavedVariable,
+recorded! {
+    HARDSWISH(self_) -> result, edges of [self_];
+    set_history(&mut result), HardswishBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-impl Backward for HardsigmoidBackward0 {
-    const NAME: &'static str = "HardsigmoidBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::hardsigmoid_backward(grad, self_)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded_in_place! {
+    HARDSWISH_(self_), edges of [self_];
+    HardswishBackward0 { self_: record::original_always(self_)? }
 }
 
-fn hardsigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::hardsigmoid(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = HardsigmoidBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { HARDSWISH_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    HardswishBackwardBackward0 { grad_output: MaybeSaved, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [self_];
+    grad_output => ops::hardswish_backward(grad, self_),
+    self_ [grad_output] => ops::where_scalarother(&ops::logical_and(&ops::gt_scalar(self_, Scalar::Int(-3))?,
+        &ops::lt_scalar(self_, Scalar::Int(3))?)?, &ops::div_scalar(&ops::mul_tensor(grad, grad_output)?,
+        Scalar::Int(3))?, Scalar::Int(0)),
 }
 
-register!(HARDSIGMOID, Autograd, hardsigmoid);
-
-fn hardsigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::hardsigmoid_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = HardsigmoidBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::hardsigmoid_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    HARDSWISH_BACKWARD(grad_output, self_) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    HardswishBackwardBackward0 { grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        self_: SavedVariable::input(self_, 1)? }
 }
 
-register!(HARDSIGMOID_, Autograd, hardsigmoid_);
+out_variant! { CELU_OUT(self_, alpha, out), refused of [self_, out] }
 
-fn hardsigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("hardsigmoid", [self_, out])?;
-    let _below = record::below();
-    ops::hardsigmoid_out(self_, out)
+node! {
+    GluBackward0 { dim: i64, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::glu_backward(grad, self_, self.dim),
 }
 
-register!(HARDSIGMOID_OUT, Autograd, hardsigmoid_out);
-register!(HARDSIGMOID_OUT, ForwardGrad, hardsigmoid_out);
-
-pub(super) struct HardsigmoidBackwardBackward0 {
-    pub(super) self_: Option<SavedVariable>,
+recorded! {
+    GLU(self_, dim) -> result, edges of [self_];
+    set_history(&mut result), GluBackward0 { dim, self_: SavedVariable::input(self_, 0)? }
 }
 
-impl Backward for HardsigmoidBackwardBackward0 {
-    const NAME: &'static str = "HardsigmoidBackwardBackward0";
-    const SAVES: bool = true;
+out_variant! { GLU_OUT(self_, dim, out), refused of [self_, out] }
+out_variant! { PRELU_OUT(self_, weight, out), refused of [self_, weight, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::hardsigmoid_backward(grad, self_)
-                },
-                &|| ops::zeros_like(grad, None, None, None, None, None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
+node! {
+    PreluKernelBackward0 { self_: SavedVariable, weight: SavedVariable }
+    inputs(self, grads, grad = 0) [self_, weight];
+    several(_): self_, weight => {
+        let (grad0, grad1) = ops::_prelu_kernel_backward(grad, self_,
+        weight)?;
+        Ok([Some(grad0), Some(grad1)])
+    },
 }
 
-fn hardsigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::hardsigmoid_backward(grad_output, self_)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward =
-            HardsigmoidBackwardBackward0 { self_: record::saved_input(edges[0].is_some(), self_, 1)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    _PRELU_KERNEL(self_, weight) -> result, edges of [self_, weight];
+    set_history(&mut result),
+    PreluKernelBackward0 { self_: SavedVariable::input(self_, 0)?, weight: SavedVariable::input(weight, 1)? }
 }
 
-register!(HARDSIGMOID_BACKWARD, Autograd, hardsigmoid_backward);
-
-pub(super) struct HardswishBackward0 {
-    pub(super) self_: SavedVariable,
+node! {
+    PreluKernelBackwardBackward0 { grad_output: SavedVariable, self_: SavedVariable, weight: SavedVariable }
+    inputs(self, grads) [grad_output, self_, weight];
+    several(_): grad_output, self_, weight => Ok(formulas::prelu_double_backward(grads[0].as_ref(), grads[1].as_ref(),
+        grad_output, self_, weight)?.into()),
 }
 
-impl Backward for HardswishBackward0 {
-    const NAME: &'static str = "HardswishBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::hardswish_backward(grad, self_)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded! {
+    _PRELU_KERNEL_BACKWARD(grad_output, self_, weight) -> (result0, result1), edges of [grad_output, self_, weight];
+    set_history_of_all(&[&result0, &result1]),
+    PreluKernelBackwardBackward0 { grad_output: SavedVariable::input(grad_output, 0)?,
+        self_: SavedVariable::input(self_, 1)?, weight: SavedVariable::input(weight, 2)? }
 }
 
-fn hardswish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::hardswish(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = HardswishBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    RreluWithNoiseBackwardBackward0 { lower: Scalar, noise: MaybeSaved, self_: MaybeSaved, training: bool,
+        upper: Scalar }
+    gradients(self, grads, grad = 0) [];
+    grad_output [noise, self_] => ops::rrelu_with_noise_backward(grad, self_, noise, self.lower, self.upper,
+        self.training, false),
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(HARDSWISH, Autograd, hardswish);
-
-fn hardswish_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::hardswish_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = HardswishBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::hardswish_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    RRELU_WITH_NOISE_BACKWARD(grad_output, self_, noise, lower, upper, training, self_is_result) -> result,
+    edges of [grad_output, self_];
+    set_history(&mut result),
+    RreluWithNoiseBackwardBackward0 { lower, noise: record::saved_other(edges[0].is_some(), noise)?,
+        self_: record::saved_input(edges[0].is_some(), self_, 1)?, training, upper }
 }
-
-register!(HARDSWISH_, Autograd, hardswish_);
-
-fn hardswish_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("hardswish", [self_, out])?;
-    let _below = record::below();
-    ops::hardswish_out(self_, out)
-}
-
-register!(HARDSWISH_OUT, Autograd, hardswish_out);
-register!(HARDSWISH_OUT, ForwardGrad, hardswish_out);
-
-pub(super) struct HardswishBackwardBackward0 {
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for HardswishBackwardBackward0 {
-    const NAME: &'static str = "HardswishBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::hardswish_backward(grad, self_), &|| {
-                let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::where_scalarother(
-                    &ops::logical_and(
-                        &ops::gt_scalar(self_, Scalar::Int(-3))?,
-                        &ops::lt_scalar(self_, Scalar::Int(3))?,
-                    )?,
-                    &ops::div_scalar(&ops::mul_tensor(grad, grad_output)?, Scalar::Int(3))?,
-                    Scalar::Int(0),
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.owns(visit);
-    }
-}
-
-fn hardswish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::hardswish_backward(grad_output, self_)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = HardswishBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            self_: SavedVariable::input(self_, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(HARDSWISH_BACKWARD, Autograd, hardswish_backward);
-
-fn celu_out(_: DispatchKeySet, self_: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("celu", [self_, out])?;
-    let _below = record::below();
-    ops::celu_out(self_, alpha, out)
-}
-
-register!(CELU_OUT, Autograd, celu_out);
-register!(CELU_OUT, ForwardGrad, celu_out);
-
-pub(super) struct GluBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for GluBackward0 {
-    const NAME: &'static str = "GluBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::glu_backward(grad, self_, self.dim)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn glu(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::glu(self_, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = GluBackward0 { dim, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(GLU, Autograd, glu);
-
-fn glu_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    record::check_out("glu", [self_, out])?;
-    let _below = record::below();
-    ops::glu_out(self_, dim, out)
-}
-
-register!(GLU_OUT, Autograd, glu_out);
-register!(GLU_OUT, ForwardGrad, glu_out);
-
-fn prelu_out(_: DispatchKeySet, self_: &Tensor, weight: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("prelu", [self_, weight, out])?;
-    let _below = record::below();
-    ops::prelu_out(self_, weight, out)
-}
-
-register!(PRELU_OUT, Autograd, prelu_out);
-register!(PRELU_OUT, ForwardGrad, prelu_out);
-
-pub(super) struct PreluKernelBackward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) weight: SavedVariable,
-}
-
-impl Backward for PreluKernelBackward0 {
-    const NAME: &'static str = "PreluKernelBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let weight = &self.weight.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let (grad0, grad1) = ops::_prelu_kernel_backward(grad, self_, weight)?;
-            Ok([Some(grad0), Some(grad1)])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.weight.owns(visit);
-    }
-}
-
-fn _prelu_kernel(_: DispatchKeySet, self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_prelu_kernel(self_, weight)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, weight])? {
-        let backward = PreluKernelBackward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            weight: SavedVariable::input(weight, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_PRELU_KERNEL, Autograd, _prelu_kernel);
-
-pub(super) struct PreluKernelBackwardBackward0 {
-    pub(super) grad_output: SavedVariable,
-    pub(super) self_: SavedVariable,
-    pub(super) weight: SavedVariable,
-}
-
-impl Backward for PreluKernelBackwardBackward0 {
-    const NAME: &'static str = "PreluKernelBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let grad_output = &self.grad_output.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        let weight = &self.weight.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let (grad0, grad1, grad2) = formulas::prelu_double_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grad_output,
-                self_,
-                weight,
-            )?;
-            Ok([grad0, grad1, grad2])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.owns(visit);
-        self.self_.owns(visit);
-        self.weight.owns(visit);
-    }
-}
-
-fn _prelu_kernel_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    weight: &Tensor,
-) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::_prelu_kernel_backward(grad_output, self_, weight)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_, weight])? {
-        let backward = PreluKernelBackwardBackward0 {
-            grad_output: SavedVariable::input(grad_output, 0)?,
-            self_: SavedVariable::input(self_, 1)?,
-            weight: SavedVariable::input(weight, 2)?,
-        };
-        record::set_history_of_all(&[&result0, &result1], edges, backward);
-    }
-    Ok((result0, result1))
-}
-
-register!(_PRELU_KERNEL_BACKWARD, Autograd, _prelu_kernel_backward);
-
-pub(super) struct RreluWithNoiseBackwardBackward0 {
-    pub(super) lower: Scalar,
-    pub(super) noise: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) training: bool,
-    pub(super) upper: Scalar,
-}
-
-impl Backward for RreluWithNoiseBackwardBackward0 {
-    const NAME: &'static str = "RreluWithNoiseBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let noise = &record::unpack(&self.noise, cx)?;
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::rrelu_with_noise_backward(
-                        grad,
-                        self_,
-                        noise,
-                        self.lower,
-                        self.upper,
-                        self.training,
-                        false,
-                    )
-                },
-                &|| ops::zeros_like(grad, None, None, None, None, None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.noise.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn rrelu_with_noise_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::rrelu_with_noise_backward(grad_output, self_, noise, lower, upper, training, self_is_result)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = RreluWithNoiseBackwardBackward0 {
-            lower,
-            noise: record::saved_other(edges[0].is_some(), noise)?,
-            self_: record::saved_input(edges[0].is_some(), self_, 1)?,
-            training,
-            upper,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(RRELU_WITH_NOISE_BACKWARD, Autograd, rrelu_with_noise_backward);

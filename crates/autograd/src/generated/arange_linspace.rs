@@ -2,387 +2,75 @@
 
 //! Recording of the operators in `arange_linspace`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, record};
-use flambeau_core::{Device, DispatchKeySet, Layout, Result, Scalar, ScalarType};
-use flambeau_ops::{Tensor, ops};
+use crate::record;
+use crate::record::{node, out_variant, recorded};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-fn arange_out(_: DispatchKeySet, end: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("arange", [out])?;
-    let _below = record::below();
-    ops::arange_out(end, out)
+out_variant! { ARANGE_OUT(end, out), refused of [out] }
+out_variant! { ARANGE_START_OUT(start, end, step, out), refused of [out] }
+out_variant! { LINSPACE_OUT(start, end, steps, out), refused of [out] }
+
+node! {
+    LinspaceBackward0 { steps: i64 } gradients(self, grads, grad = 0) [];
+    start => ops::mul_tensor(grad, &ops::linspace(Scalar::Int(1), Scalar::Int(0), self.steps, grad.options().dtype,
+        grad.options().layout, grad.options().device, grad.options().pin_memory)?),
+    end => ops::mul_tensor(grad, &ops::linspace(Scalar::Int(0), Scalar::Int(1), self.steps, grad.options().dtype,
+        grad.options().layout, grad.options().device, grad.options().pin_memory)?),
 }
 
-register!(ARANGE_OUT, Autograd, arange_out);
-register!(ARANGE_OUT, ForwardGrad, arange_out);
-
-fn arange_start_out(_: DispatchKeySet, start: Scalar, end: Scalar, step: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("arange", [out])?;
-    let _below = record::below();
-    ops::arange_start_out(start, end, step, out)
+recorded! {
+    LINSPACE_TENSOR_TENSOR(start, end, steps, dtype, layout, device, pin_memory) -> result, edges of [start, end];
+    set_history(&mut result), LinspaceBackward0 { steps }
 }
 
-register!(ARANGE_START_OUT, Autograd, arange_start_out);
-register!(ARANGE_START_OUT, ForwardGrad, arange_start_out);
+out_variant! { LINSPACE_TENSOR_TENSOR_OUT(start, end, steps, out), refused of [start, end, out] }
 
-fn linspace_out(_: DispatchKeySet, start: Scalar, end: Scalar, steps: i64, out: &Tensor) -> Result<()> {
-    record::check_out("linspace", [out])?;
-    let _below = record::below();
-    ops::linspace_out(start, end, steps, out)
+node! {
+    LinspaceBackward1 { steps: i64 } gradients(self, grads, grad = 0) [];
+    start => ops::mul_tensor(grad, &ops::linspace(Scalar::Int(1), Scalar::Int(0), self.steps, grad.options().dtype,
+        grad.options().layout, grad.options().device, grad.options().pin_memory)?),
 }
 
-register!(LINSPACE_OUT, Autograd, linspace_out);
-register!(LINSPACE_OUT, ForwardGrad, linspace_out);
-
-pub(super) struct LinspaceBackward0 {
-    pub(super) steps: i64,
+recorded! {
+    LINSPACE_TENSOR_SCALAR(start, end, steps, dtype, layout, device, pin_memory) -> result, edges of [start];
+    set_history(&mut result), LinspaceBackward1 { steps }
 }
 
-impl Backward for LinspaceBackward0 {
-    const NAME: &'static str = "LinspaceBackward0";
-    const SAVES: bool = false;
+out_variant! { LINSPACE_TENSOR_SCALAR_OUT(start, end, steps, out), refused of [start, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::mul_tensor(
-                        grad,
-                        &ops::linspace(
-                            Scalar::Int(1),
-                            Scalar::Int(0),
-                            self.steps,
-                            grad.options().dtype,
-                            grad.options().layout,
-                            grad.options().device,
-                            grad.options().pin_memory,
-                        )?,
-                    )
-                },
-                &|| {
-                    ops::mul_tensor(
-                        grad,
-                        &ops::linspace(
-                            Scalar::Int(0),
-                            Scalar::Int(1),
-                            self.steps,
-                            grad.options().dtype,
-                            grad.options().layout,
-                            grad.options().device,
-                            grad.options().pin_memory,
-                        )?,
-                    )
-                },
-            ],
-        )
-    }
+node! {
+    LinspaceBackward2 { steps: i64 } gradients(self, grads, grad = 0) [];
+    end => ops::mul_tensor(grad, &ops::linspace(Scalar::Int(0), Scalar::Int(1), self.steps, grad.options().dtype,
+        grad.options().layout, grad.options().device, grad.options().pin_memory)?),
 }
 
-fn linspace_tensor_tensor(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::linspace_tensor_tensor(start, end, steps, dtype, layout, device, pin_memory)?
-    };
-    if let Some(edges) = record::recorded_edges([start, end])? {
-        let backward = LinspaceBackward0 { steps };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    LINSPACE_SCALAR_TENSOR(start, end, steps, dtype, layout, device, pin_memory) -> result, edges of [end];
+    set_history(&mut result), LinspaceBackward2 { steps }
 }
 
-register!(LINSPACE_TENSOR_TENSOR, Autograd, linspace_tensor_tensor);
+out_variant! { LINSPACE_SCALAR_TENSOR_OUT(start, end, steps, out), refused of [end, out] }
+out_variant! { LOGSPACE_OUT(start, end, steps, base, out), refused of [out] }
 
-fn linspace_tensor_tensor_out(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("linspace", [start, end, out])?;
-    let _below = record::below();
-    ops::linspace_tensor_tensor_out(start, end, steps, out)
+recorded! {
+    LOGSPACE_TENSOR_TENSOR(start, end, steps, base, dtype, layout, device, pin_memory) -> result,
+    edges of [start, end];
+    set_history(&mut result), record::NotImplemented("logspace")
 }
 
-register!(LINSPACE_TENSOR_TENSOR_OUT, Autograd, linspace_tensor_tensor_out);
-register!(LINSPACE_TENSOR_TENSOR_OUT, ForwardGrad, linspace_tensor_tensor_out);
+out_variant! { LOGSPACE_TENSOR_TENSOR_OUT(start, end, steps, base, out), refused of [start, end, out] }
 
-pub(super) struct LinspaceBackward1 {
-    pub(super) steps: i64,
+recorded! {
+    LOGSPACE_TENSOR_SCALAR(start, end, steps, base, dtype, layout, device, pin_memory) -> result, edges of [start];
+    set_history(&mut result), record::NotImplemented("logspace")
 }
 
-impl Backward for LinspaceBackward1 {
-    const NAME: &'static str = "LinspaceBackward1";
-    const SAVES: bool = false;
+out_variant! { LOGSPACE_TENSOR_SCALAR_OUT(start, end, steps, base, out), refused of [start, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| {
-                ops::mul_tensor(
-                    grad,
-                    &ops::linspace(
-                        Scalar::Int(1),
-                        Scalar::Int(0),
-                        self.steps,
-                        grad.options().dtype,
-                        grad.options().layout,
-                        grad.options().device,
-                        grad.options().pin_memory,
-                    )?,
-                )
-            }],
-        )
-    }
+recorded! {
+    LOGSPACE_SCALAR_TENSOR(start, end, steps, base, dtype, layout, device, pin_memory) -> result, edges of [end];
+    set_history(&mut result), record::NotImplemented("logspace")
 }
 
-fn linspace_tensor_scalar(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?
-    };
-    if let Some(edges) = record::recorded_edges([start])? {
-        let backward = LinspaceBackward1 { steps };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LINSPACE_TENSOR_SCALAR, Autograd, linspace_tensor_scalar);
-
-fn linspace_tensor_scalar_out(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("linspace", [start, out])?;
-    let _below = record::below();
-    ops::linspace_tensor_scalar_out(start, end, steps, out)
-}
-
-register!(LINSPACE_TENSOR_SCALAR_OUT, Autograd, linspace_tensor_scalar_out);
-register!(LINSPACE_TENSOR_SCALAR_OUT, ForwardGrad, linspace_tensor_scalar_out);
-
-pub(super) struct LinspaceBackward2 {
-    pub(super) steps: i64,
-}
-
-impl Backward for LinspaceBackward2 {
-    const NAME: &'static str = "LinspaceBackward2";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| {
-                ops::mul_tensor(
-                    grad,
-                    &ops::linspace(
-                        Scalar::Int(0),
-                        Scalar::Int(1),
-                        self.steps,
-                        grad.options().dtype,
-                        grad.options().layout,
-                        grad.options().device,
-                        grad.options().pin_memory,
-                    )?,
-                )
-            }],
-        )
-    }
-}
-
-fn linspace_scalar_tensor(
-    _: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?
-    };
-    if let Some(edges) = record::recorded_edges([end])? {
-        let backward = LinspaceBackward2 { steps };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LINSPACE_SCALAR_TENSOR, Autograd, linspace_scalar_tensor);
-
-fn linspace_scalar_tensor_out(
-    _: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("linspace", [end, out])?;
-    let _below = record::below();
-    ops::linspace_scalar_tensor_out(start, end, steps, out)
-}
-
-register!(LINSPACE_SCALAR_TENSOR_OUT, Autograd, linspace_scalar_tensor_out);
-register!(LINSPACE_SCALAR_TENSOR_OUT, ForwardGrad, linspace_scalar_tensor_out);
-
-fn logspace_out(
-    _: DispatchKeySet,
-    start: Scalar,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("logspace", [out])?;
-    let _below = record::below();
-    ops::logspace_out(start, end, steps, base, out)
-}
-
-register!(LOGSPACE_OUT, Autograd, logspace_out);
-register!(LOGSPACE_OUT, ForwardGrad, logspace_out);
-
-fn logspace_tensor_tensor(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::logspace_tensor_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?
-    };
-    if let Some(edges) = record::recorded_edges([start, end])? {
-        record::set_history(&mut result, edges, record::NotImplemented("logspace"));
-    }
-    Ok(result)
-}
-
-register!(LOGSPACE_TENSOR_TENSOR, Autograd, logspace_tensor_tensor);
-
-fn logspace_tensor_tensor_out(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("logspace", [start, end, out])?;
-    let _below = record::below();
-    ops::logspace_tensor_tensor_out(start, end, steps, base, out)
-}
-
-register!(LOGSPACE_TENSOR_TENSOR_OUT, Autograd, logspace_tensor_tensor_out);
-register!(LOGSPACE_TENSOR_TENSOR_OUT, ForwardGrad, logspace_tensor_tensor_out);
-
-fn logspace_tensor_scalar(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?
-    };
-    if let Some(edges) = record::recorded_edges([start])? {
-        record::set_history(&mut result, edges, record::NotImplemented("logspace"));
-    }
-    Ok(result)
-}
-
-register!(LOGSPACE_TENSOR_SCALAR, Autograd, logspace_tensor_scalar);
-
-fn logspace_tensor_scalar_out(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("logspace", [start, out])?;
-    let _below = record::below();
-    ops::logspace_tensor_scalar_out(start, end, steps, base, out)
-}
-
-register!(LOGSPACE_TENSOR_SCALAR_OUT, Autograd, logspace_tensor_scalar_out);
-register!(LOGSPACE_TENSOR_SCALAR_OUT, ForwardGrad, logspace_tensor_scalar_out);
-
-fn logspace_scalar_tensor(
-    _: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?
-    };
-    if let Some(edges) = record::recorded_edges([end])? {
-        record::set_history(&mut result, edges, record::NotImplemented("logspace"));
-    }
-    Ok(result)
-}
-
-register!(LOGSPACE_SCALAR_TENSOR, Autograd, logspace_scalar_tensor);
-
-fn logspace_scalar_tensor_out(
-    _: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("logspace", [end, out])?;
-    let _below = record::below();
-    ops::logspace_scalar_tensor_out(start, end, steps, base, out)
-}
-
-register!(LOGSPACE_SCALAR_TENSOR_OUT, Autograd, logspace_scalar_tensor_out);
-register!(LOGSPACE_SCALAR_TENSOR_OUT, ForwardGrad, logspace_scalar_tensor_out);
+out_variant! { LOGSPACE_SCALAR_TENSOR_OUT(start, end, steps, base, out), refused of [end, out] }

@@ -2,193 +2,49 @@
 
 //! Recording of the operators in `attention`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, recorded};
+use crate::{SavedVariable, formulas, record};
+use flambeau_ops::ops;
 
-pub(super) struct TiledAttentionBackward0 {
-    pub(super) attn_bias: Option<SavedVariable>,
-    pub(super) is_causal: bool,
-    pub(super) key: SavedVariable,
-    pub(super) query: SavedVariable,
-    pub(super) scale: f64,
-    pub(super) value: SavedVariable,
-    pub(super) result1: SavedVariable,
-    pub(super) result2: SavedVariable,
+node! {
+    TiledAttentionBackward0 { attn_bias: Option<SavedVariable>, is_causal: bool, key: SavedVariable,
+        query: SavedVariable, scale: f64, value: SavedVariable, result1: SavedVariable, result2: SavedVariable }
+    inputs(self, grads, grad = 0) [attn_bias, key, query, value];
+    several(_): query, key, value [result1, result2] => {
+        let (grad0, grad1,
+        grad2) = ops::_tiled_attention_backward(grad, query, key, value, attn_bias.as_ref(), result1, result2,
+        self.is_causal, self.scale)?;
+        Ok([Some(grad0), Some(grad1), Some(grad2)])
+    },
+    one: attn_bias => Ok(Some(formulas::tiled_attention_bias_backward(grad, query, key, value, attn_bias.as_ref(),
+        self.is_causal, self.scale)?)),
 }
 
-impl Backward for TiledAttentionBackward0 {
-    const NAME: &'static str = "TiledAttentionBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let attn_bias = &record::unpack_optional(&self.attn_bias, cx)?;
-        let key = &self.key.unpack(cx)?;
-        let query = &self.query.unpack(cx)?;
-        let value = &self.value.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let result1 = &self.result1.unpack(cx)?;
-            let result2 = &self.result2.unpack(cx)?;
-            let (grad0, grad1, grad2) = ops::_tiled_attention_backward(
-                grad,
-                query,
-                key,
-                value,
-                attn_bias.as_ref(),
-                result1,
-                result2,
-                self.is_causal,
-                self.scale,
-            )?;
-            Ok([Some(grad0), Some(grad1), Some(grad2)])
-        })?;
-        inputs.one(|| {
-            Ok(Some(formulas::tiled_attention_bias_backward(
-                grad,
-                query,
-                key,
-                value,
-                attn_bias.as_ref(),
-                self.is_causal,
-                self.scale,
-            )?))
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.attn_bias.iter().for_each(|saved| saved.owns(visit));
-        self.key.owns(visit);
-        self.query.owns(visit);
-        self.value.owns(visit);
-        self.result1.owns(visit);
-        self.result2.owns(visit);
-    }
+recorded! {
+    _TILED_ATTENTION(query, key, value, attn_bias, is_causal, scale) -> (result0, result1, result2),
+    edges of_optional [query, key, value, attn_bias];
+    set_history_of_some(&[&result0, &result1, &result2], &[true, false, false]),
+    TiledAttentionBackward0 { attn_bias: record::saved_optional(true, attn_bias)?, is_causal,
+        key: SavedVariable::input(key, 1)?, query: SavedVariable::input(query, 0)?, scale,
+        value: SavedVariable::input(value, 2)?, result1: SavedVariable::output(&result1, 1)?,
+        result2: SavedVariable::output(&result2, 2)? }
 }
 
-fn _tiled_attention(
-    _: DispatchKeySet,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::_tiled_attention(query, key, value, attn_bias, is_causal, scale)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(query), Some(key), Some(value), attn_bias])? {
-        let backward = TiledAttentionBackward0 {
-            attn_bias: record::saved_optional(true, attn_bias)?,
-            is_causal,
-            key: SavedVariable::input(key, 1)?,
-            query: SavedVariable::input(query, 0)?,
-            scale,
-            value: SavedVariable::input(value, 2)?,
-            result1: SavedVariable::output(&result1, 1)?,
-            result2: SavedVariable::output(&result2, 2)?,
-        };
-        record::set_history_of_some(&[&result0, &result1, &result2], &[true, false, false], edges, backward);
-    }
-    Ok((result0, result1, result2))
+node! {
+    TiledAttentionBackwardBackward0 { attn_bias: Option<SavedVariable>, grad_output: SavedVariable, is_causal: bool,
+        key: SavedVariable, query: SavedVariable, scale: f64, value: SavedVariable }
+    inputs(self, grads) [attn_bias, grad_output, key, query, value];
+    several(_): grad_output, query, key, value,
+        attn_bias => Ok(formulas::tiled_attention_double_backward(grads[0].as_ref(), grads[1].as_ref(),
+        grads[2].as_ref(), grad_output, query, key, value, attn_bias.as_ref(), self.is_causal, self.scale)?.into()),
 }
 
-register!(_TILED_ATTENTION, Autograd, _tiled_attention);
-
-pub(super) struct TiledAttentionBackwardBackward0 {
-    pub(super) attn_bias: Option<SavedVariable>,
-    pub(super) grad_output: SavedVariable,
-    pub(super) is_causal: bool,
-    pub(super) key: SavedVariable,
-    pub(super) query: SavedVariable,
-    pub(super) scale: f64,
-    pub(super) value: SavedVariable,
+recorded! {
+    _TILED_ATTENTION_BACKWARD(grad_output, query, key, value, attn_bias, max_score, inverse_sum, is_causal,
+        scale) -> (result0, result1, result2),
+    edges of_optional [grad_output, query, key, value, attn_bias];
+    set_history_of_all(&[&result0, &result1, &result2]),
+    TiledAttentionBackwardBackward0 { attn_bias: record::saved_optional(true, attn_bias)?,
+        grad_output: SavedVariable::input(grad_output, 0)?, is_causal, key: SavedVariable::input(key, 2)?,
+        query: SavedVariable::input(query, 1)?, scale, value: SavedVariable::input(value, 3)? }
 }
-
-impl Backward for TiledAttentionBackwardBackward0 {
-    const NAME: &'static str = "TiledAttentionBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let attn_bias = &record::unpack_optional(&self.attn_bias, cx)?;
-        let grad_output = &self.grad_output.unpack(cx)?;
-        let key = &self.key.unpack(cx)?;
-        let query = &self.query.unpack(cx)?;
-        let value = &self.value.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let (grad0, grad1, grad2, grad3, grad4) = formulas::tiled_attention_double_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grads[2].as_ref(),
-                grad_output,
-                query,
-                key,
-                value,
-                attn_bias.as_ref(),
-                self.is_causal,
-                self.scale,
-            )?;
-            Ok([grad0, grad1, grad2, grad3, grad4])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.attn_bias.iter().for_each(|saved| saved.owns(visit));
-        self.grad_output.owns(visit);
-        self.key.owns(visit);
-        self.query.owns(visit);
-        self.value.owns(visit);
-    }
-}
-
-fn _tiled_attention_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    max_score: &Tensor,
-    inverse_sum: &Tensor,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::_tiled_attention_backward(
-            grad_output,
-            query,
-            key,
-            value,
-            attn_bias,
-            max_score,
-            inverse_sum,
-            is_causal,
-            scale,
-        )?
-    };
-    if let Some(edges) =
-        record::recorded_edges_optional([Some(grad_output), Some(query), Some(key), Some(value), attn_bias])?
-    {
-        let backward = TiledAttentionBackwardBackward0 {
-            attn_bias: record::saved_optional(true, attn_bias)?,
-            grad_output: SavedVariable::input(grad_output, 0)?,
-            is_causal,
-            key: SavedVariable::input(key, 2)?,
-            query: SavedVariable::input(query, 1)?,
-            scale,
-            value: SavedVariable::input(value, 3)?,
-        };
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
-    }
-    Ok((result0, result1, result2))
-}
-
-register!(_TILED_ATTENTION_BACKWARD, Autograd, _tiled_attention_backward);

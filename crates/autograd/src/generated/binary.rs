@@ -2,1318 +2,358 @@
 
 //! Recording of the operators in `binary`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
-
-pub(super) struct AddBackward0 {
-    pub(super) alpha: Scalar,
-}
-
-impl Backward for AddBackward0 {
-    const NAME: &'static str = "AddBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone()), &|| formulas::maybe_multiply(grad, self.alpha)])
-    }
-}
-
-fn add_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::add_tensor(self_, other, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = AddBackward0 { alpha };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ADD_TENSOR, Autograd, add_tensor);
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-fn add__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::add__tensor(self_, other, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = AddBackward0 { alpha };
-    {
-        let _below = record::below();
-        ops::add__tensor(self_, other, alpha)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ADD__TENSOR, Autograd, add__tensor);
-
-fn add_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("add", [self_, other, out])?;
-    let _below = record::below();
-    ops::add_out(self_, other, alpha, out)
-}
-
-register!(ADD_OUT, Autograd, add_out);
-register!(ADD_OUT, ForwardGrad, add_out);
-
-pub(super) struct AddBackward1;
-
-impl Backward for AddBackward1 {
-    const NAME: &'static str = "AddBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
-    }
-}
-
-fn add_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::add_scalar(self_, other, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, AddBackward1);
-    }
-    Ok(result)
-}
-
-register!(ADD_SCALAR, Autograd, add_scalar);
-
-fn add_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("add", [self_, out])?;
-    let _below = record::below();
-    ops::add_scalar_out(self_, other, alpha, out)
-}
-
-register!(ADD_SCALAR_OUT, Autograd, add_scalar_out);
-register!(ADD_SCALAR_OUT, ForwardGrad, add_scalar_out);
-
-fn add__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::add__scalar(self_, other, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::add__scalar(self_, other, alpha)?;
-    }
-    record::rebase_history(self_, edges, AddBackward1)
-}
-
-register!(ADD__SCALAR, Autograd, add__scalar);
-
-pub(super) struct SubBackward0 {
-    pub(super) alpha: Scalar,
-}
-
-impl Backward for SubBackward0 {
-    const NAME: &'static str = "SubBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| Ok(grad.clone()), &|| formulas::maybe_multiply(&ops::neg(grad)?, self.alpha)],
-        )
-    }
-}
-
-fn sub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sub_tensor(self_, other, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = SubBackward0 { alpha };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SUB_TENSOR, Autograd, sub_tensor);
-
-fn sub__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::sub__tensor(self_, other, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = SubBackward0 { alpha };
-    {
-        let _below = record::below();
-        ops::sub__tensor(self_, other, alpha)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(SUB__TENSOR, Autograd, sub__tensor);
-
-fn sub_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("sub", [self_, other, out])?;
-    let _below = record::below();
-    ops::sub_out(self_, other, alpha, out)
-}
-
-register!(SUB_OUT, Autograd, sub_out);
-register!(SUB_OUT, ForwardGrad, sub_out);
-
-pub(super) struct SubBackward1;
-
-impl Backward for SubBackward1 {
-    const NAME: &'static str = "SubBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
-    }
-}
-
-fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sub_scalar(self_, other, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, SubBackward1);
-    }
-    Ok(result)
-}
-
-register!(SUB_SCALAR, Autograd, sub_scalar);
-
-fn sub_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("sub", [self_, out])?;
-    let _below = record::below();
-    ops::sub_scalar_out(self_, other, alpha, out)
-}
-
-register!(SUB_SCALAR_OUT, Autograd, sub_scalar_out);
-register!(SUB_SCALAR_OUT, ForwardGrad, sub_scalar_out);
-
-fn sub__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::sub__scalar(self_, other, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::sub__scalar(self_, other, alpha)?;
-    }
-    record::rebase_history(self_, edges, SubBackward1)
-}
-
-register!(SUB__SCALAR, Autograd, sub__scalar);
-
-pub(super) struct RsubBackward0 {
-    pub(super) alpha: Scalar,
-}
-
-impl Backward for RsubBackward0 {
-    const NAME: &'static str = "RsubBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| formulas::maybe_multiply(&ops::neg(grad)?, self.alpha), &|| Ok(grad.clone())],
-        )
-    }
-}
-
-fn rsub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::rsub_tensor(self_, other, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = RsubBackward0 { alpha };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(RSUB_TENSOR, Autograd, rsub_tensor);
-
-fn rsub_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("rsub", [self_, other, out])?;
-    let _below = record::below();
-    ops::rsub_tensor_out(self_, other, alpha, out)
-}
-
-register!(RSUB_TENSOR_OUT, Autograd, rsub_tensor_out);
-register!(RSUB_TENSOR_OUT, ForwardGrad, rsub_tensor_out);
-
-pub(super) struct RsubBackward1 {
-    pub(super) alpha: Scalar,
-}
-
-impl Backward for RsubBackward1 {
-    const NAME: &'static str = "RsubBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| formulas::maybe_multiply(&ops::neg(grad)?, self.alpha)])
-    }
-}
-
-fn rsub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::rsub_scalar(self_, other, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = RsubBackward1 { alpha };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(RSUB_SCALAR, Autograd, rsub_scalar);
-
-fn rsub_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("rsub", [self_, out])?;
-    let _below = record::below();
-    ops::rsub_scalar_out(self_, other, alpha, out)
-}
-
-register!(RSUB_SCALAR_OUT, Autograd, rsub_scalar_out);
-register!(RSUB_SCALAR_OUT, ForwardGrad, rsub_scalar_out);
-
-pub(super) struct MulBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for MulBackward0 {
-    const NAME: &'static str = "MulBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let other = &record::unpack(&self.other, cx)?;
-                    ops::_chain(grad, other)
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::_chain(grad, self_)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mul_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = MulBackward0 {
-            other: record::saved_input(edges[0].is_some(), other, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MUL_TENSOR, Autograd, mul_tensor);
-
-fn mul__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::mul__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = MulBackward0 {
-        other: record::saved_input(edges[0].is_some(), other, 1)?,
-        self_: record::original(edges[1].is_some(), self_)?,
-    };
-    {
-        let _below = record::below();
-        ops::mul__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(MUL__TENSOR, Autograd, mul__tensor);
-
-fn mul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mul", [self_, other, out])?;
-    let _below = record::below();
-    ops::mul_out(self_, other, out)
-}
-
-register!(MUL_OUT, Autograd, mul_out);
-register!(MUL_OUT, ForwardGrad, mul_out);
-
-pub(super) struct MulBackward1 {
-    pub(super) other: Scalar,
-}
-
-impl Backward for MulBackward1 {
-    const NAME: &'static str = "MulBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::mul_scalar(grad, self.other)])
-    }
-}
-
-fn mul_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mul_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MulBackward1 { other };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MUL_SCALAR, Autograd, mul_scalar);
-
-fn mul_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("mul", [self_, out])?;
-    let _below = record::below();
-    ops::mul_scalar_out(self_, other, out)
-}
-
-register!(MUL_SCALAR_OUT, Autograd, mul_scalar_out);
-register!(MUL_SCALAR_OUT, ForwardGrad, mul_scalar_out);
-
-fn mul__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::mul__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = MulBackward1 { other };
-    {
-        let _below = record::below();
-        ops::mul__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(MUL__SCALAR, Autograd, mul__scalar);
-
-pub(super) struct ChainBackward0 {
-    pub(super) derivative: Option<SavedVariable>,
-    pub(super) grad_output: Option<SavedVariable>,
-}
-
-impl Backward for ChainBackward0 {
-    const NAME: &'static str = "ChainBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let derivative = &record::unpack(&self.derivative, cx)?;
-                    ops::_chain(grad, derivative)
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::_chain(grad_output, grad)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.derivative.iter().for_each(|saved| saved.owns(visit));
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_chain(grad_output, derivative)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, derivative])? {
-        let backward = ChainBackward0 {
-            derivative: record::saved_input(edges[0].is_some(), derivative, 1)?,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_CHAIN, Autograd, _chain);
-
-pub(super) struct ChainDivBackward0 {
-    pub(super) divisor: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for ChainDivBackward0 {
-    const NAME: &'static str = "ChainDivBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let divisor = &self.divisor.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::_chain_div(grad, divisor), &|| {
-                let result = &self.result.unpack(cx)?;
-                ops::neg(&ops::_chain(&ops::_chain_div(result, divisor)?, grad)?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.divisor.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_chain_div(grad_output, divisor)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, divisor])? {
-        let backward = ChainDivBackward0 {
-            divisor: SavedVariable::input(divisor, 1)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_CHAIN_DIV, Autograd, _chain_div);
-
-pub(super) struct DivBackward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for DivBackward0 {
-    const NAME: &'static str = "DivBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::_chain_div(grad, other), &|| {
-                let self_ = &record::unpack(&self.self_, cx)?;
-                ops::neg(&ops::_chain(grad, &ops::div_tensor(&ops::div_tensor(self_, other)?, other)?)?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn div_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::div_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = DivBackward0 {
-            other: SavedVariable::input(other, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(DIV_TENSOR, Autograd, div_tensor);
-
-fn div__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::div__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = DivBackward0 {
-        other: SavedVariable::input(other, 1)?,
-        self_: record::original(edges[1].is_some(), self_)?,
-    };
-    {
-        let _below = record::below();
-        ops::div__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(DIV__TENSOR, Autograd, div__tensor);
-
-fn div_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("div", [self_, other, out])?;
-    let _below = record::below();
-    ops::div_out(self_, other, out)
-}
-
-register!(DIV_OUT, Autograd, div_out);
-register!(DIV_OUT, ForwardGrad, div_out);
-
-pub(super) struct DivBackward1 {
-    pub(super) other: Scalar,
-}
-
-impl Backward for DivBackward1 {
-    const NAME: &'static str = "DivBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::div_scalar(grad, self.other)])
-    }
-}
-
-fn div_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::div_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = DivBackward1 { other };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(DIV_SCALAR, Autograd, div_scalar);
-
-fn div_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("div", [self_, out])?;
-    let _below = record::below();
-    ops::div_scalar_out(self_, other, out)
-}
-
-register!(DIV_SCALAR_OUT, Autograd, div_scalar_out);
-register!(DIV_SCALAR_OUT, ForwardGrad, div_scalar_out);
-
-fn div__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::div__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = DivBackward1 { other };
-    {
-        let _below = record::below();
-        ops::div__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(DIV__SCALAR, Autograd, div__scalar);
-
-pub(super) struct MaximumBackward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for MaximumBackward0 {
-    const NAME: &'static str = "MaximumBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, other)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::lt_tensor(self_, other)?,
-                        Scalar::Int(0),
-                    )
-                },
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, other)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::gt_tensor(self_, other)?,
-                        Scalar::Int(0),
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.owns(visit);
-    }
-}
-
-fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::maximum(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = MaximumBackward0 {
-            other: SavedVariable::input(other, 1)?,
-            self_: SavedVariable::input(self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MAXIMUM, Autograd, maximum);
-
-fn maximum_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("maximum", [self_, other, out])?;
-    let _below = record::below();
-    ops::maximum_out(self_, other, out)
-}
-
-register!(MAXIMUM_OUT, Autograd, maximum_out);
-register!(MAXIMUM_OUT, ForwardGrad, maximum_out);
-
-pub(super) struct MinimumBackward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for MinimumBackward0 {
-    const NAME: &'static str = "MinimumBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, other)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::gt_tensor(self_, other)?,
-                        Scalar::Int(0),
-                    )
-                },
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, other)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::lt_tensor(self_, other)?,
-                        Scalar::Int(0),
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.owns(visit);
-    }
-}
-
-fn minimum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::minimum(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = MinimumBackward0 {
-            other: SavedVariable::input(other, 1)?,
-            self_: SavedVariable::input(self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MINIMUM, Autograd, minimum);
-
-fn minimum_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("minimum", [self_, other, out])?;
-    let _below = record::below();
-    ops::minimum_out(self_, other, out)
-}
-
-register!(MINIMUM_OUT, Autograd, minimum_out);
-register!(MINIMUM_OUT, ForwardGrad, minimum_out);
-
-pub(super) struct FmaxBackward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for FmaxBackward0 {
-    const NAME: &'static str = "FmaxBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, other)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::logical_not(&ops::logical_or(
-                            &ops::ge_tensor(self_, other)?,
-                            &ops::isnan(other)?,
-                        )?)?,
-                        Scalar::Int(0),
-                    )
-                },
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, other)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::logical_or(&ops::gt_tensor(self_, other)?, &ops::isnan(other)?)?,
-                        Scalar::Int(0),
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.owns(visit);
-    }
-}
-
-fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::fmax(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward =
-            FmaxBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(FMAX, Autograd, fmax);
-
-fn fmax_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("fmax", [self_, other, out])?;
-    let _below = record::below();
-    ops::fmax_out(self_, other, out)
-}
-
-register!(FMAX_OUT, Autograd, fmax_out);
-register!(FMAX_OUT, ForwardGrad, fmax_out);
-
-pub(super) struct FminBackward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for FminBackward0 {
-    const NAME: &'static str = "FminBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, other)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::logical_not(&ops::logical_or(
-                            &ops::le_tensor(self_, other)?,
-                            &ops::isnan(other)?,
-                        )?)?,
-                        Scalar::Int(0),
-                    )
-                },
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, other)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::logical_or(&ops::lt_tensor(self_, other)?, &ops::isnan(other)?)?,
-                        Scalar::Int(0),
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.owns(visit);
-    }
-}
-
-fn fmin(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::fmin(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward =
-            FminBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(FMIN, Autograd, fmin);
-
-fn fmin_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("fmin", [self_, other, out])?;
-    let _below = record::below();
-    ops::fmin_out(self_, other, out)
-}
-
-register!(FMIN_OUT, Autograd, fmin_out);
-register!(FMIN_OUT, ForwardGrad, fmin_out);
-
-pub(super) struct Atan2Backward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for Atan2Backward0 {
-    const NAME: &'static str = "Atan2Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::_chain(
-                        grad,
-                        &ops::where_scalarself(
-                            &ops::logical_and(
-                                &ops::eq_scalar(self_, Scalar::Int(0))?,
-                                &ops::eq_scalar(other, Scalar::Int(0))?,
-                            )?,
-                            Scalar::Int(0),
-                            &ops::div_tensor(
-                                other,
-                                &ops::add_tensor(
-                                    &ops::mul_tensor(self_, self_)?,
-                                    &ops::mul_tensor(other, other)?,
-                                    Scalar::Int(1),
-                                )?,
-                            )?,
-                        )?,
-                    )
-                },
-                &|| {
-                    ops::neg(&ops::_chain(
-                        grad,
-                        &ops::where_scalarself(
-                            &ops::logical_and(
-                                &ops::eq_scalar(self_, Scalar::Int(0))?,
-                                &ops::eq_scalar(other, Scalar::Int(0))?,
-                            )?,
-                            Scalar::Int(0),
-                            &ops::div_tensor(
-                                self_,
-                                &ops::add_tensor(
-                                    &ops::mul_tensor(self_, self_)?,
-                                    &ops::mul_tensor(other, other)?,
-                                    Scalar::Int(1),
-                                )?,
-                            )?,
-                        )?,
-                    )?)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.owns(visit);
-    }
-}
-
-fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::atan2(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward =
-            Atan2Backward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ATAN2, Autograd, atan2);
-
-fn atan2_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::atan2_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward =
-        Atan2Backward0 { other: SavedVariable::input(other, 1)?, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::atan2_(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ATAN2_, Autograd, atan2_);
-
-fn atan2_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("atan2", [self_, other, out])?;
-    let _below = record::below();
-    ops::atan2_out(self_, other, out)
-}
-
-register!(ATAN2_OUT, Autograd, atan2_out);
-register!(ATAN2_OUT, ForwardGrad, atan2_out);
-
-pub(super) struct HypotBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for HypotBackward0 {
-    const NAME: &'static str = "HypotBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::_chain(grad, &ops::div_tensor(self_, result)?)
-                },
-                &|| {
-                    let other = &record::unpack(&self.other, cx)?;
-                    ops::_chain(grad, &ops::div_tensor(other, result)?)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.result.owns(visit);
-    }
-}
-
-fn hypot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::hypot(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = HypotBackward0 {
-            other: record::saved_input(edges[1].is_some(), other, 1)?,
-            self_: record::saved_input(edges[0].is_some(), self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(HYPOT, Autograd, hypot);
-
-fn hypot_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::hypot_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
+node! {
+    AddBackward0 { alpha: Scalar } gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+    other => formulas::maybe_multiply(grad, self.alpha),
+}
+
+recorded! {
+    ADD_TENSOR(self_, other, alpha) -> result, edges of [self_, other];
+    set_history(&mut result), AddBackward0 { alpha }
+}
+
+recorded_in_place! {
+    ADD__TENSOR(self_, other, alpha), edges of [self_, other];
+    AddBackward0 { alpha }
+}
+
+out_variant! { ADD_OUT(self_, other, alpha, out), refused of [self_, other, out] }
+
+node! {
+    AddBackward1 {} gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+}
+
+recorded! {
+    ADD_SCALAR(self_, other, alpha) -> result, edges of [self_];
+    set_history(&mut result), AddBackward1 {}
+}
+
+out_variant! { ADD_SCALAR_OUT(self_, other, alpha, out), refused of [self_, out] }
+
+recorded_in_place! {
+    ADD__SCALAR(self_, other, alpha), edges of [self_];
+    AddBackward1 {}
+}
+
+node! {
+    SubBackward0 { alpha: Scalar } gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+    other => formulas::maybe_multiply(&ops::neg(grad)?, self.alpha),
+}
+
+recorded! {
+    SUB_TENSOR(self_, other, alpha) -> result, edges of [self_, other];
+    set_history(&mut result), SubBackward0 { alpha }
+}
+
+recorded_in_place! {
+    SUB__TENSOR(self_, other, alpha), edges of [self_, other];
+    SubBackward0 { alpha }
+}
+
+out_variant! { SUB_OUT(self_, other, alpha, out), refused of [self_, other, out] }
+
+node! {
+    SubBackward1 {} gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+}
+
+recorded! {
+    SUB_SCALAR(self_, other, alpha) -> result, edges of [self_];
+    set_history(&mut result), SubBackward1 {}
+}
+
+out_variant! { SUB_SCALAR_OUT(self_, other, alpha, out), refused of [self_, out] }
+
+recorded_in_place! {
+    SUB__SCALAR(self_, other, alpha), edges of [self_];
+    SubBackward1 {}
+}
+
+node! {
+    RsubBackward0 { alpha: Scalar } gradients(self, grads, grad = 0) [];
+    self_ => formulas::maybe_multiply(&ops::neg(grad)?, self.alpha),
+    other => Ok(grad.clone()),
+}
+
+recorded! {
+    RSUB_TENSOR(self_, other, alpha) -> result, edges of [self_, other];
+    set_history(&mut result), RsubBackward0 { alpha }
+}
+
+out_variant! { RSUB_TENSOR_OUT(self_, other, alpha, out), refused of [self_, other, out] }
+
+node! {
+    RsubBackward1 { alpha: Scalar } gradients(self, grads, grad = 0) [];
+    self_ => formulas::maybe_multiply(&ops::neg(grad)?, self.alpha),
+}
+
+recorded! {
+    RSUB_SCALAR(self_, other, alpha) -> result, edges of [self_];
+    set_history(&mut result), RsubBackward1 { alpha }
+}
+
+out_variant! { RSUB_SCALAR_OUT(self_, other, alpha, out), refused of [self_, out] }
+
+node! {
+    MulBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ [other] => ops::_chain(grad, other),
+    other [self_] => ops::_chain(grad, self_),
+}
+
+recorded! {
+    MUL_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    MulBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?,
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
+}
+
+recorded_in_place! {
+    MUL__TENSOR(self_, other), edges of [self_, other];
+    MulBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?,
+        self_: record::original(edges[1].is_some(), self_)? }
+}
+
+out_variant! { MUL_OUT(self_, other, out), refused of [self_, other, out] }
+
+node! {
+    MulBackward1 { other: Scalar } gradients(self, grads, grad = 0) [];
+    self_ => ops::mul_scalar(grad, self.other),
+}
+
+recorded! {
+    MUL_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), MulBackward1 { other }
+}
+
+out_variant! { MUL_SCALAR_OUT(self_, other, out), refused of [self_, out] }
+
+recorded_in_place! {
+    MUL__SCALAR(self_, other), edges of [self_];
+    MulBackward1 { other }
+}
+
+node! {
+    ChainBackward0 { derivative: MaybeSaved, grad_output: MaybeSaved } gradients(self, grads, grad = 0) [];
+    grad_output [derivative] => ops::_chain(grad, derivative),
+    derivative [grad_output] => ops::_chain(grad_output, grad),
+}
+
+recorded! {
+    _CHAIN(grad_output, derivative) -> result, edges of [grad_output, derivative];
+    set_history(&mut result),
+    ChainBackward0 { derivative: record::saved_input(edges[0].is_some(), derivative, 1)?,
+        grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)? }
+}
+
+node! {
+    ChainDivBackward0 { divisor: SavedVariable, result: SavedVariable } gradients(self, grads, grad = 0) [divisor];
+    grad_output => ops::_chain_div(grad, divisor),
+    divisor [result] => ops::neg(&ops::_chain(&ops::_chain_div(result, divisor)?, grad)?),
+}
+
+recorded! {
+    _CHAIN_DIV(grad_output, divisor) -> result, edges of [grad_output, divisor];
+    set_history(&mut result),
+    ChainDivBackward0 { divisor: SavedVariable::input(divisor, 1)?, result: SavedVariable::output(&result, 0)? }
+}
+
+node! {
+    DivBackward0 { other: SavedVariable, self_: MaybeSaved } gradients(self, grads, grad = 0) [other];
+    self_ => ops::_chain_div(grad, other),
+    other [self_] => ops::neg(&ops::_chain(grad, &ops::div_tensor(&ops::div_tensor(self_, other)?, other)?)?),
+}
+
+recorded! {
+    DIV_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    DivBackward0 { other: SavedVariable::input(other, 1)?, self_: record::saved_input(edges[1].is_some(), self_, 0)? }
+}
+
+recorded_in_place! {
+    DIV__TENSOR(self_, other), edges of [self_, other];
+    DivBackward0 { other: SavedVariable::input(other, 1)?, self_: record::original(edges[1].is_some(), self_)? }
+}
+
+out_variant! { DIV_OUT(self_, other, out), refused of [self_, other, out] }
+
+node! {
+    DivBackward1 { other: Scalar } gradients(self, grads, grad = 0) [];
+    self_ => ops::div_scalar(grad, self.other),
+}
+
+recorded! {
+    DIV_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), DivBackward1 { other }
+}
+
+out_variant! { DIV_SCALAR_OUT(self_, other, out), refused of [self_, out] }
+
+recorded_in_place! {
+    DIV__SCALAR(self_, other), edges of [self_];
+    DivBackward1 { other }
+}
+
+node! {
+    MaximumBackward0 { other: SavedVariable, self_: SavedVariable } gradients(self, grads, grad = 0) [other, self_];
+    self_ => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, other)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::lt_tensor(self_, other)?, Scalar::Int(0)),
+    other => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, other)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::gt_tensor(self_, other)?, Scalar::Int(0)),
+}
+
+recorded! {
+    MAXIMUM(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    MaximumBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? }
+}
+
+out_variant! { MAXIMUM_OUT(self_, other, out), refused of [self_, other, out] }
+
+node! {
+    MinimumBackward0 { other: SavedVariable, self_: SavedVariable } gradients(self, grads, grad = 0) [other, self_];
+    self_ => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, other)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::gt_tensor(self_, other)?, Scalar::Int(0)),
+    other => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, other)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::lt_tensor(self_, other)?, Scalar::Int(0)),
+}
+
+recorded! {
+    MINIMUM(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    MinimumBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? }
+}
+
+out_variant! { MINIMUM_OUT(self_, other, out), refused of [self_, other, out] }
+
+node! {
+    FmaxBackward0 { other: SavedVariable, self_: SavedVariable } gradients(self, grads, grad = 0) [other, self_];
+    self_ => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, other)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::logical_not(&ops::logical_or(&ops::ge_tensor(self_, other)?,
+        &ops::isnan(other)?)?)?, Scalar::Int(0)),
+    other => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, other)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::logical_or(&ops::gt_tensor(self_, other)?, &ops::isnan(other)?)?,
+        Scalar::Int(0)),
+}
+
+recorded! {
+    FMAX(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    FmaxBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? }
+}
+
+out_variant! { FMAX_OUT(self_, other, out), refused of [self_, other, out] }
+
+node! {
+    FminBackward0 { other: SavedVariable, self_: SavedVariable } gradients(self, grads, grad = 0) [other, self_];
+    self_ => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, other)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::logical_not(&ops::logical_or(&ops::le_tensor(self_, other)?,
+        &ops::isnan(other)?)?)?, Scalar::Int(0)),
+    other => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, other)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::logical_or(&ops::lt_tensor(self_, other)?, &ops::isnan(other)?)?,
+        Scalar::Int(0)),
+}
+
+recorded! {
+    FMIN(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    FminBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? }
+}
+
+out_variant! { FMIN_OUT(self_, other, out), refused of [self_, other, out] }
+
+node! {
+    Atan2Backward0 { other: SavedVariable, self_: SavedVariable } gradients(self, grads, grad = 0) [other, self_];
+    self_ => ops::_chain(grad, &ops::where_scalarself(&ops::logical_and(&ops::eq_scalar(self_, Scalar::Int(0))?,
+        &ops::eq_scalar(other, Scalar::Int(0))?)?, Scalar::Int(0), &ops::div_tensor(other,
+        &ops::add_tensor(&ops::mul_tensor(self_, self_)?, &ops::mul_tensor(other, other)?, Scalar::Int(1))?)?)?),
+    other => ops::neg(&ops::_chain(grad, &ops::where_scalarself(&ops::logical_and(&ops::eq_scalar(self_,
+        Scalar::Int(0))?, &ops::eq_scalar(other, Scalar::Int(0))?)?, Scalar::Int(0), &ops::div_tensor(self_,
+        &ops::add_tensor(&ops::mul_tensor(self_, self_)?, &ops::mul_tensor(other, other)?, Scalar::Int(1))?)?)?)?),
+}
+
+recorded! {
+    ATAN2(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    Atan2Backward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? }
+}
+
+recorded_in_place! {
+    ATAN2_(self_, other), edges of [self_, other];
+    Atan2Backward0 { other: SavedVariable::input(other, 1)?, self_: record::original_always(self_)? }
+}
+
+out_variant! { ATAN2_OUT(self_, other, out), refused of [self_, other, out] }
+
+node! {
+    HypotBackward0 { other: MaybeSaved, self_: MaybeSaved, result: SavedVariable }
+    gradients(self, grads, grad = 0) [result];
+    self_ [self_] => ops::_chain(grad, &ops::div_tensor(self_, result)?),
+    other [other] => ops::_chain(grad, &ops::div_tensor(other, result)?),
+}
+
+recorded! {
+    HYPOT(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    HypotBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::saved_input(edges[0].is_some(), self_, 0)?, result: SavedVariable::output(&result, 0)? }
+}
+
+recorded_in_place! {
+    HYPOT_(self_, other), edges of [self_, other];
     let saved_other = record::saved_input(edges[1].is_some(), other, 1)?;
     let saved_self = record::original(edges[0].is_some(), self_)?;
-    {
-        let _below = record::below();
-        ops::hypot_(self_, other)?;
-    }
-    let backward =
-        HypotBackward0 { other: saved_other, self_: saved_self, result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+    after HypotBackward0 { other: saved_other, self_: saved_self, result: SavedVariable::output(self_, 0)? }
 }
 
-register!(HYPOT_, Autograd, hypot_);
+out_variant! { HYPOT_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn hypot_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("hypot", [self_, other, out])?;
-    let _below = record::below();
-    ops::hypot_out(self_, other, out)
+node! {
+    CopysignBackward0 { self_: MaybeSaved, result: SavedVariable } gradients(self, grads, grad = 0) [];
+    self_ [self_, result] => ops::_chain(grad, &ops::masked_fill_scalar(&ops::div_tensor(result, self_)?,
+        &ops::eq_scalar(self_, Scalar::Int(0))?, Scalar::Int(0))?),
+    other => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(HYPOT_OUT, Autograd, hypot_out);
-register!(HYPOT_OUT, ForwardGrad, hypot_out);
-
-pub(super) struct CopysignBackward0 {
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) result: SavedVariable,
+recorded! {
+    COPYSIGN_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    CopysignBackward0 { self_: record::saved_input(edges[0].is_some(), self_, 0)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for CopysignBackward0 {
-    const NAME: &'static str = "CopysignBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let result = &self.result.unpack(cx)?;
-                    ops::_chain(
-                        grad,
-                        &ops::masked_fill_scalar(
-                            &ops::div_tensor(result, self_)?,
-                            &ops::eq_scalar(self_, Scalar::Int(0))?,
-                            Scalar::Int(0),
-                        )?,
-                    )
-                },
-                &|| ops::zeros_like(grad, None, None, None, None, None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.result.owns(visit);
-    }
-}
-
-fn copysign_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::copysign_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = CopysignBackward0 {
-            self_: record::saved_input(edges[0].is_some(), self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(COPYSIGN_TENSOR, Autograd, copysign_tensor);
-
-fn copysign__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::copysign__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
+recorded_in_place! {
+    COPYSIGN__TENSOR(self_, other), edges of [self_, other];
     let saved_self = record::original(edges[0].is_some(), self_)?;
-    {
-        let _below = record::below();
-        ops::copysign__tensor(self_, other)?;
-    }
-    let backward = CopysignBackward0 { self_: saved_self, result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+    after CopysignBackward0 { self_: saved_self, result: SavedVariable::output(self_, 0)? }
 }
 
-register!(COPYSIGN__TENSOR, Autograd, copysign__tensor);
+out_variant! { COPYSIGN_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn copysign_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("copysign", [self_, other, out])?;
-    let _below = record::below();
-    ops::copysign_out(self_, other, out)
+node! {
+    CopysignBackward1 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(grad, &ops::masked_fill_scalar(&ops::div_tensor(result, self_)?, &ops::eq_scalar(self_,
+        Scalar::Int(0))?, Scalar::Int(0))?),
 }
 
-register!(COPYSIGN_OUT, Autograd, copysign_out);
-register!(COPYSIGN_OUT, ForwardGrad, copysign_out);
-
-pub(super) struct CopysignBackward1 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+recorded! {
+    COPYSIGN_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result),
+    CopysignBackward1 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for CopysignBackward1 {
-    const NAME: &'static str = "CopysignBackward1";
-    const SAVES: bool = true;
+out_variant! { COPYSIGN_SCALAR_OUT(self_, other, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::masked_fill_scalar(
-                        &ops::div_tensor(result, self_)?,
-                        &ops::eq_scalar(self_, Scalar::Int(0))?,
-                        Scalar::Int(0),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn copysign_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::copysign_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = CopysignBackward1 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(COPYSIGN_SCALAR, Autograd, copysign_scalar);
-
-fn copysign_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("copysign", [self_, out])?;
-    let _below = record::below();
-    ops::copysign_scalar_out(self_, other, out)
-}
-
-register!(COPYSIGN_SCALAR_OUT, Autograd, copysign_scalar_out);
-register!(COPYSIGN_SCALAR_OUT, ForwardGrad, copysign_scalar_out);
-
-fn copysign__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::copysign__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
+recorded_in_place! {
+    COPYSIGN__SCALAR(self_, other), edges of [self_];
     let saved_self = record::original_always(self_)?;
-    {
-        let _below = record::below();
-        ops::copysign__scalar(self_, other)?;
-    }
-    let backward = CopysignBackward1 { self_: saved_self, result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+    after CopysignBackward1 { self_: saved_self, result: SavedVariable::output(self_, 0)? }
 }
-
-register!(COPYSIGN__SCALAR, Autograd, copysign__scalar);

@@ -2,103 +2,16 @@
 
 //! Recording of the operators in `bincount_histc`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{out_variant, unrecorded};
 
-fn bincount(_: DispatchKeySet, self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
-    let _below = record::below();
-    ops::bincount(self_, weights, minlength)
-}
+unrecorded! { BINCOUNT(self_, weights, minlength) }
+unrecorded! { HISTC(self_, bins, min, max) }
+out_variant! { HISTC_OUT(self_, bins, min, max, out), refused of [out] }
+unrecorded! { HISTOGRAM_BINS_TENSOR(self_, bins, weight, density) }
 
-register!(BINCOUNT, Autograd, bincount);
-register!(BINCOUNT, ForwardGrad, bincount);
+out_variant! { HISTOGRAM_BINS_TENSOR_OUT(self_, bins, weight, density, hist, bin_edges), refused of [hist,
+bin_edges] }
+unrecorded! { HISTOGRAM_BIN_CT(self_, bins, range, weight, density) }
 
-fn histc(_: DispatchKeySet, self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::histc(self_, bins, min, max)
-}
-
-register!(HISTC, Autograd, histc);
-register!(HISTC, ForwardGrad, histc);
-
-fn histc_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    bins: i64,
-    min: Scalar,
-    max: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("histc", [out])?;
-    let _below = record::below();
-    ops::histc_out(self_, bins, min, max, out)
-}
-
-register!(HISTC_OUT, Autograd, histc_out);
-register!(HISTC_OUT, ForwardGrad, histc_out);
-
-fn histogram_bins_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    bins: &Tensor,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Tensor)> {
-    let _below = record::below();
-    ops::histogram_bins_tensor(self_, bins, weight, density)
-}
-
-register!(HISTOGRAM_BINS_TENSOR, Autograd, histogram_bins_tensor);
-register!(HISTOGRAM_BINS_TENSOR, ForwardGrad, histogram_bins_tensor);
-
-fn histogram_bins_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    bins: &Tensor,
-    weight: Option<&Tensor>,
-    density: bool,
-    hist: &Tensor,
-    bin_edges: &Tensor,
-) -> Result<()> {
-    record::check_out("histogram", [hist, bin_edges])?;
-    let _below = record::below();
-    ops::histogram_bins_tensor_out(self_, bins, weight, density, hist, bin_edges)
-}
-
-register!(HISTOGRAM_BINS_TENSOR_OUT, Autograd, histogram_bins_tensor_out);
-register!(HISTOGRAM_BINS_TENSOR_OUT, ForwardGrad, histogram_bins_tensor_out);
-
-fn histogram_bin_ct(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Tensor)> {
-    let _below = record::below();
-    ops::histogram_bin_ct(self_, bins, range, weight, density)
-}
-
-register!(HISTOGRAM_BIN_CT, Autograd, histogram_bin_ct);
-register!(HISTOGRAM_BIN_CT, ForwardGrad, histogram_bin_ct);
-
-fn histogram_bin_ct_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-    hist: &Tensor,
-    bin_edges: &Tensor,
-) -> Result<()> {
-    record::check_out("histogram", [hist, bin_edges])?;
-    let _below = record::below();
-    ops::histogram_bin_ct_out(self_, bins, range, weight, density, hist, bin_edges)
-}
-
-register!(HISTOGRAM_BIN_CT_OUT, Autograd, histogram_bin_ct_out);
-register!(HISTOGRAM_BIN_CT_OUT, ForwardGrad, histogram_bin_ct_out);
+out_variant! { HISTOGRAM_BIN_CT_OUT(self_, bins, range, weight, density, hist, bin_edges), refused of [hist,
+bin_edges] }

@@ -3,369 +3,92 @@
 //! Recording of the operators in `bitwise_logical`.
 
 use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{out_variant, recorded_in_place, unrecorded};
 
-fn logical_not(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::logical_not(self_)
+unrecorded! { LOGICAL_NOT(self_) }
+
+recorded_in_place! {
+    LOGICAL_NOT_(self_), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_NOT, Autograd, logical_not);
-register!(LOGICAL_NOT, ForwardGrad, logical_not);
+out_variant! { LOGICAL_NOT_OUT(self_, out), refused of [out] }
+unrecorded! { LOGICAL_AND(self_, other) }
 
-fn logical_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::logical_not_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::logical_not_(self_)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded_in_place! {
+    LOGICAL_AND_(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_NOT_, Autograd, logical_not_);
+out_variant! { LOGICAL_AND_OUT(self_, other, out), refused of [out] }
+unrecorded! { LOGICAL_OR(self_, other) }
 
-fn logical_not_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logical_not", [out])?;
-    let _below = record::below();
-    ops::logical_not_out(self_, out)
+recorded_in_place! {
+    LOGICAL_OR_(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_NOT_OUT, Autograd, logical_not_out);
-register!(LOGICAL_NOT_OUT, ForwardGrad, logical_not_out);
+out_variant! { LOGICAL_OR_OUT(self_, other, out), refused of [out] }
+unrecorded! { LOGICAL_XOR(self_, other) }
 
-fn logical_and(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::logical_and(self_, other)
+recorded_in_place! {
+    LOGICAL_XOR_(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_AND, Autograd, logical_and);
-register!(LOGICAL_AND, ForwardGrad, logical_and);
+out_variant! { LOGICAL_XOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { BITWISE_NOT(self_) }
 
-fn logical_and_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::logical_and_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::logical_and_(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded_in_place! {
+    BITWISE_NOT_(self_), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_AND_, Autograd, logical_and_);
+out_variant! { BITWISE_NOT_OUT(self_, out), refused of [out] }
+unrecorded! { BITWISE_AND_TENSOR(self_, other) }
 
-fn logical_and_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logical_and", [out])?;
-    let _below = record::below();
-    ops::logical_and_out(self_, other, out)
+recorded_in_place! {
+    BITWISE_AND__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_AND_OUT, Autograd, logical_and_out);
-register!(LOGICAL_AND_OUT, ForwardGrad, logical_and_out);
+out_variant! { BITWISE_AND_TENSOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { BITWISE_AND_SCALAR(self_, other) }
+out_variant! { BITWISE_AND_SCALAR_OUT(self_, other, out), refused of [out] }
 
-fn logical_or(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::logical_or(self_, other)
+recorded_in_place! {
+    BITWISE_AND__SCALAR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_OR, Autograd, logical_or);
-register!(LOGICAL_OR, ForwardGrad, logical_or);
+unrecorded! { BITWISE_OR_TENSOR(self_, other) }
 
-fn logical_or_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::logical_or_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::logical_or_(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded_in_place! {
+    BITWISE_OR__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_OR_, Autograd, logical_or_);
+out_variant! { BITWISE_OR_TENSOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { BITWISE_OR_SCALAR(self_, other) }
+out_variant! { BITWISE_OR_SCALAR_OUT(self_, other, out), refused of [out] }
 
-fn logical_or_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logical_or", [out])?;
-    let _below = record::below();
-    ops::logical_or_out(self_, other, out)
+recorded_in_place! {
+    BITWISE_OR__SCALAR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_OR_OUT, Autograd, logical_or_out);
-register!(LOGICAL_OR_OUT, ForwardGrad, logical_or_out);
+unrecorded! { BITWISE_XOR_TENSOR(self_, other) }
 
-fn logical_xor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::logical_xor(self_, other)
+recorded_in_place! {
+    BITWISE_XOR__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(LOGICAL_XOR, Autograd, logical_xor);
-register!(LOGICAL_XOR, ForwardGrad, logical_xor);
+out_variant! { BITWISE_XOR_TENSOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { BITWISE_XOR_SCALAR(self_, other) }
+out_variant! { BITWISE_XOR_SCALAR_OUT(self_, other, out), refused of [out] }
 
-fn logical_xor_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::logical_xor_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::logical_xor_(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded_in_place! {
+    BITWISE_XOR__SCALAR(self_, other), edges of [self_];
+    record::Overwritten
 }
-
-register!(LOGICAL_XOR_, Autograd, logical_xor_);
-
-fn logical_xor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logical_xor", [out])?;
-    let _below = record::below();
-    ops::logical_xor_out(self_, other, out)
-}
-
-register!(LOGICAL_XOR_OUT, Autograd, logical_xor_out);
-register!(LOGICAL_XOR_OUT, ForwardGrad, logical_xor_out);
-
-fn bitwise_not(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::bitwise_not(self_)
-}
-
-register!(BITWISE_NOT, Autograd, bitwise_not);
-register!(BITWISE_NOT, ForwardGrad, bitwise_not);
-
-fn bitwise_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bitwise_not_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bitwise_not_(self_)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(BITWISE_NOT_, Autograd, bitwise_not_);
-
-fn bitwise_not_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_not", [out])?;
-    let _below = record::below();
-    ops::bitwise_not_out(self_, out)
-}
-
-register!(BITWISE_NOT_OUT, Autograd, bitwise_not_out);
-register!(BITWISE_NOT_OUT, ForwardGrad, bitwise_not_out);
-
-fn bitwise_and_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::bitwise_and_tensor(self_, other)
-}
-
-register!(BITWISE_AND_TENSOR, Autograd, bitwise_and_tensor);
-register!(BITWISE_AND_TENSOR, ForwardGrad, bitwise_and_tensor);
-
-fn bitwise_and__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bitwise_and__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bitwise_and__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(BITWISE_AND__TENSOR, Autograd, bitwise_and__tensor);
-
-fn bitwise_and_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_and", [out])?;
-    let _below = record::below();
-    ops::bitwise_and_tensor_out(self_, other, out)
-}
-
-register!(BITWISE_AND_TENSOR_OUT, Autograd, bitwise_and_tensor_out);
-register!(BITWISE_AND_TENSOR_OUT, ForwardGrad, bitwise_and_tensor_out);
-
-fn bitwise_and_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::bitwise_and_scalar(self_, other)
-}
-
-register!(BITWISE_AND_SCALAR, Autograd, bitwise_and_scalar);
-register!(BITWISE_AND_SCALAR, ForwardGrad, bitwise_and_scalar);
-
-fn bitwise_and_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_and", [out])?;
-    let _below = record::below();
-    ops::bitwise_and_scalar_out(self_, other, out)
-}
-
-register!(BITWISE_AND_SCALAR_OUT, Autograd, bitwise_and_scalar_out);
-register!(BITWISE_AND_SCALAR_OUT, ForwardGrad, bitwise_and_scalar_out);
-
-fn bitwise_and__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bitwise_and__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bitwise_and__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(BITWISE_AND__SCALAR, Autograd, bitwise_and__scalar);
-
-fn bitwise_or_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::bitwise_or_tensor(self_, other)
-}
-
-register!(BITWISE_OR_TENSOR, Autograd, bitwise_or_tensor);
-register!(BITWISE_OR_TENSOR, ForwardGrad, bitwise_or_tensor);
-
-fn bitwise_or__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bitwise_or__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bitwise_or__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(BITWISE_OR__TENSOR, Autograd, bitwise_or__tensor);
-
-fn bitwise_or_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_or", [out])?;
-    let _below = record::below();
-    ops::bitwise_or_tensor_out(self_, other, out)
-}
-
-register!(BITWISE_OR_TENSOR_OUT, Autograd, bitwise_or_tensor_out);
-register!(BITWISE_OR_TENSOR_OUT, ForwardGrad, bitwise_or_tensor_out);
-
-fn bitwise_or_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::bitwise_or_scalar(self_, other)
-}
-
-register!(BITWISE_OR_SCALAR, Autograd, bitwise_or_scalar);
-register!(BITWISE_OR_SCALAR, ForwardGrad, bitwise_or_scalar);
-
-fn bitwise_or_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_or", [out])?;
-    let _below = record::below();
-    ops::bitwise_or_scalar_out(self_, other, out)
-}
-
-register!(BITWISE_OR_SCALAR_OUT, Autograd, bitwise_or_scalar_out);
-register!(BITWISE_OR_SCALAR_OUT, ForwardGrad, bitwise_or_scalar_out);
-
-fn bitwise_or__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bitwise_or__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bitwise_or__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(BITWISE_OR__SCALAR, Autograd, bitwise_or__scalar);
-
-fn bitwise_xor_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::bitwise_xor_tensor(self_, other)
-}
-
-register!(BITWISE_XOR_TENSOR, Autograd, bitwise_xor_tensor);
-register!(BITWISE_XOR_TENSOR, ForwardGrad, bitwise_xor_tensor);
-
-fn bitwise_xor__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bitwise_xor__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bitwise_xor__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(BITWISE_XOR__TENSOR, Autograd, bitwise_xor__tensor);
-
-fn bitwise_xor_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_xor", [out])?;
-    let _below = record::below();
-    ops::bitwise_xor_tensor_out(self_, other, out)
-}
-
-register!(BITWISE_XOR_TENSOR_OUT, Autograd, bitwise_xor_tensor_out);
-register!(BITWISE_XOR_TENSOR_OUT, ForwardGrad, bitwise_xor_tensor_out);
-
-fn bitwise_xor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::bitwise_xor_scalar(self_, other)
-}
-
-register!(BITWISE_XOR_SCALAR, Autograd, bitwise_xor_scalar);
-register!(BITWISE_XOR_SCALAR, ForwardGrad, bitwise_xor_scalar);
-
-fn bitwise_xor_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_xor", [out])?;
-    let _below = record::below();
-    ops::bitwise_xor_scalar_out(self_, other, out)
-}
-
-register!(BITWISE_XOR_SCALAR_OUT, Autograd, bitwise_xor_scalar_out);
-register!(BITWISE_XOR_SCALAR_OUT, ForwardGrad, bitwise_xor_scalar_out);
-
-fn bitwise_xor__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bitwise_xor__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bitwise_xor__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(BITWISE_XOR__SCALAR, Autograd, bitwise_xor__scalar);

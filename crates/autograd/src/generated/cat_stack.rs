@@ -2,149 +2,38 @@
 
 //! Recording of the operators in `cat_stack`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::formulas;
+use crate::record::{node, out_variant, recorded};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-pub(super) struct CatBackward0 {
-    pub(super) dim: i64,
-    pub(super) tensors_sizes: Vec<DimVec>,
+node! {
+    CatBackward0 { dim: i64, tensors_sizes: Vec<DimVec> } inputs(self, grads, grad = 0) [];
+    list: tensors => formulas::cat_backward(grad, &self.tensors_sizes, self.dim),
 }
 
-impl Backward for CatBackward0 {
-    const NAME: &'static str = "CatBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.list(|| formulas::cat_backward(grad, &self.tensors_sizes, self.dim))?;
-        Ok(inputs.finish())
-    }
+recorded! {
+    CAT(tensors, dim) -> result, edges of_any [tensors];
+    set_history(&mut result), CatBackward0 { dim, tensors_sizes: formulas::sizes_of(tensors) }
 }
 
-fn cat(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::cat(tensors, dim)?
-    };
-    if let Some(edges) = record::recorded_edges_of(&[&tensors])? {
-        let backward = CatBackward0 { dim, tensors_sizes: formulas::sizes_of(tensors) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { CAT_OUT(tensors, dim, out), refused of_any [tensors, out] }
+out_variant! { CONCAT_OUT(tensors, dim, out), refused of_any [tensors, out] }
+out_variant! { CONCATENATE_OUT(tensors, dim, out), refused of_any [tensors, out] }
+
+node! {
+    StackBackward0 { dim: i64 } inputs(self, grads, grad = 0) [];
+    list: tensors => ops::unbind_int(grad, self.dim),
 }
 
-register!(CAT, Autograd, cat);
-
-fn cat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    record::check_out_of("cat", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::cat_out(tensors, dim, out)
+recorded! {
+    STACK(tensors, dim) -> result, edges of_any [tensors];
+    set_history(&mut result), StackBackward0 { dim }
 }
 
-register!(CAT_OUT, Autograd, cat_out);
-register!(CAT_OUT, ForwardGrad, cat_out);
-
-fn concat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    record::check_out_of("concat", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::concat_out(tensors, dim, out)
-}
-
-register!(CONCAT_OUT, Autograd, concat_out);
-register!(CONCAT_OUT, ForwardGrad, concat_out);
-
-fn concatenate_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    record::check_out_of("concatenate", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::concatenate_out(tensors, dim, out)
-}
-
-register!(CONCATENATE_OUT, Autograd, concatenate_out);
-register!(CONCATENATE_OUT, ForwardGrad, concatenate_out);
-
-pub(super) struct StackBackward0 {
-    pub(super) dim: i64,
-}
-
-impl Backward for StackBackward0 {
-    const NAME: &'static str = "StackBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.list(|| ops::unbind_int(grad, self.dim))?;
-        Ok(inputs.finish())
-    }
-}
-
-fn stack(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::stack(tensors, dim)?
-    };
-    if let Some(edges) = record::recorded_edges_of(&[&tensors])? {
-        let backward = StackBackward0 { dim };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(STACK, Autograd, stack);
-
-fn stack_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
-    record::check_out_of("stack", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::stack_out(tensors, dim, out)
-}
-
-register!(STACK_OUT, Autograd, stack_out);
-register!(STACK_OUT, ForwardGrad, stack_out);
-
-fn hstack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    record::check_out_of("hstack", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::hstack_out(tensors, out)
-}
-
-register!(HSTACK_OUT, Autograd, hstack_out);
-register!(HSTACK_OUT, ForwardGrad, hstack_out);
-
-fn vstack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    record::check_out_of("vstack", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::vstack_out(tensors, out)
-}
-
-register!(VSTACK_OUT, Autograd, vstack_out);
-register!(VSTACK_OUT, ForwardGrad, vstack_out);
-
-fn dstack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    record::check_out_of("dstack", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::dstack_out(tensors, out)
-}
-
-register!(DSTACK_OUT, Autograd, dstack_out);
-register!(DSTACK_OUT, ForwardGrad, dstack_out);
-
-fn row_stack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    record::check_out_of("row_stack", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::row_stack_out(tensors, out)
-}
-
-register!(ROW_STACK_OUT, Autograd, row_stack_out);
-register!(ROW_STACK_OUT, ForwardGrad, row_stack_out);
-
-fn column_stack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    record::check_out_of("column_stack", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::column_stack_out(tensors, out)
-}
-
-register!(COLUMN_STACK_OUT, Autograd, column_stack_out);
-register!(COLUMN_STACK_OUT, ForwardGrad, column_stack_out);
+out_variant! { STACK_OUT(tensors, dim, out), refused of_any [tensors, out] }
+out_variant! { HSTACK_OUT(tensors, out), refused of_any [tensors, out] }
+out_variant! { VSTACK_OUT(tensors, out), refused of_any [tensors, out] }
+out_variant! { DSTACK_OUT(tensors, out), refused of_any [tensors, out] }
+out_variant! { ROW_STACK_OUT(tensors, out), refused of_any [tensors, out] }
+out_variant! { COLUMN_STACK_OUT(tensors, out), refused of_any [tensors, out] }

@@ -3,518 +3,114 @@
 //! Recording of the operators in `comparison`.
 
 use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{out_variant, recorded_in_place, unrecorded};
 
-fn eq_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::eq_tensor(self_, other)
+unrecorded! { EQ_TENSOR(self_, other) }
+
+recorded_in_place! {
+    EQ__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(EQ_TENSOR, Autograd, eq_tensor);
-register!(EQ_TENSOR, ForwardGrad, eq_tensor);
+out_variant! { EQ_TENSOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { EQ_SCALAR(self_, other) }
 
-fn eq__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::eq__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::eq__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded_in_place! {
+    EQ__SCALAR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(EQ__TENSOR, Autograd, eq__tensor);
+out_variant! { EQ_SCALAR_OUT(self_, other, out), refused of [out] }
+unrecorded! { NE_TENSOR(self_, other) }
 
-fn eq_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("eq", [out])?;
-    let _below = record::below();
-    ops::eq_tensor_out(self_, other, out)
+recorded_in_place! {
+    NE__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(EQ_TENSOR_OUT, Autograd, eq_tensor_out);
-register!(EQ_TENSOR_OUT, ForwardGrad, eq_tensor_out);
+out_variant! { NE_TENSOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { NE_SCALAR(self_, other) }
 
-fn eq_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::eq_scalar(self_, other)
+recorded_in_place! {
+    NE__SCALAR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(EQ_SCALAR, Autograd, eq_scalar);
-register!(EQ_SCALAR, ForwardGrad, eq_scalar);
+out_variant! { NE_SCALAR_OUT(self_, other, out), refused of [out] }
+unrecorded! { LT_TENSOR(self_, other) }
 
-fn eq__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::eq__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::eq__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded_in_place! {
+    LT__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(EQ__SCALAR, Autograd, eq__scalar);
+out_variant! { LT_TENSOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { LT_SCALAR(self_, other) }
 
-fn eq_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("eq", [out])?;
-    let _below = record::below();
-    ops::eq_scalar_out(self_, other, out)
+recorded_in_place! {
+    LT__SCALAR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(EQ_SCALAR_OUT, Autograd, eq_scalar_out);
-register!(EQ_SCALAR_OUT, ForwardGrad, eq_scalar_out);
+out_variant! { LT_SCALAR_OUT(self_, other, out), refused of [out] }
+unrecorded! { LE_TENSOR(self_, other) }
 
-fn ne_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::ne_tensor(self_, other)
+recorded_in_place! {
+    LE__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(NE_TENSOR, Autograd, ne_tensor);
-register!(NE_TENSOR, ForwardGrad, ne_tensor);
+out_variant! { LE_TENSOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { LE_SCALAR(self_, other) }
 
-fn ne__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::ne__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::ne__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded_in_place! {
+    LE__SCALAR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(NE__TENSOR, Autograd, ne__tensor);
+out_variant! { LE_SCALAR_OUT(self_, other, out), refused of [out] }
+unrecorded! { GT_TENSOR(self_, other) }
 
-fn ne_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("ne", [out])?;
-    let _below = record::below();
-    ops::ne_tensor_out(self_, other, out)
+recorded_in_place! {
+    GT__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(NE_TENSOR_OUT, Autograd, ne_tensor_out);
-register!(NE_TENSOR_OUT, ForwardGrad, ne_tensor_out);
+out_variant! { GT_TENSOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { GT_SCALAR(self_, other) }
 
-fn ne_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::ne_scalar(self_, other)
+recorded_in_place! {
+    GT__SCALAR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(NE_SCALAR, Autograd, ne_scalar);
-register!(NE_SCALAR, ForwardGrad, ne_scalar);
+out_variant! { GT_SCALAR_OUT(self_, other, out), refused of [out] }
+unrecorded! { GE_TENSOR(self_, other) }
 
-fn ne__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::ne__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::ne__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded_in_place! {
+    GE__TENSOR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(NE__SCALAR, Autograd, ne__scalar);
+out_variant! { GE_TENSOR_OUT(self_, other, out), refused of [out] }
+unrecorded! { GE_SCALAR(self_, other) }
 
-fn ne_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("ne", [out])?;
-    let _below = record::below();
-    ops::ne_scalar_out(self_, other, out)
+recorded_in_place! {
+    GE__SCALAR(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(NE_SCALAR_OUT, Autograd, ne_scalar_out);
-register!(NE_SCALAR_OUT, ForwardGrad, ne_scalar_out);
-
-fn lt_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::lt_tensor(self_, other)
-}
-
-register!(LT_TENSOR, Autograd, lt_tensor);
-register!(LT_TENSOR, ForwardGrad, lt_tensor);
-
-fn lt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::lt__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::lt__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(LT__TENSOR, Autograd, lt__tensor);
-
-fn lt_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("lt", [out])?;
-    let _below = record::below();
-    ops::lt_tensor_out(self_, other, out)
-}
-
-register!(LT_TENSOR_OUT, Autograd, lt_tensor_out);
-register!(LT_TENSOR_OUT, ForwardGrad, lt_tensor_out);
-
-fn lt_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::lt_scalar(self_, other)
-}
-
-register!(LT_SCALAR, Autograd, lt_scalar);
-register!(LT_SCALAR, ForwardGrad, lt_scalar);
-
-fn lt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::lt__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::lt__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(LT__SCALAR, Autograd, lt__scalar);
-
-fn lt_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("lt", [out])?;
-    let _below = record::below();
-    ops::lt_scalar_out(self_, other, out)
-}
-
-register!(LT_SCALAR_OUT, Autograd, lt_scalar_out);
-register!(LT_SCALAR_OUT, ForwardGrad, lt_scalar_out);
-
-fn le_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::le_tensor(self_, other)
-}
-
-register!(LE_TENSOR, Autograd, le_tensor);
-register!(LE_TENSOR, ForwardGrad, le_tensor);
-
-fn le__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::le__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::le__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(LE__TENSOR, Autograd, le__tensor);
-
-fn le_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("le", [out])?;
-    let _below = record::below();
-    ops::le_tensor_out(self_, other, out)
-}
-
-register!(LE_TENSOR_OUT, Autograd, le_tensor_out);
-register!(LE_TENSOR_OUT, ForwardGrad, le_tensor_out);
-
-fn le_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::le_scalar(self_, other)
-}
-
-register!(LE_SCALAR, Autograd, le_scalar);
-register!(LE_SCALAR, ForwardGrad, le_scalar);
-
-fn le__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::le__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::le__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(LE__SCALAR, Autograd, le__scalar);
-
-fn le_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("le", [out])?;
-    let _below = record::below();
-    ops::le_scalar_out(self_, other, out)
-}
-
-register!(LE_SCALAR_OUT, Autograd, le_scalar_out);
-register!(LE_SCALAR_OUT, ForwardGrad, le_scalar_out);
-
-fn gt_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::gt_tensor(self_, other)
-}
-
-register!(GT_TENSOR, Autograd, gt_tensor);
-register!(GT_TENSOR, ForwardGrad, gt_tensor);
-
-fn gt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::gt__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::gt__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(GT__TENSOR, Autograd, gt__tensor);
-
-fn gt_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("gt", [out])?;
-    let _below = record::below();
-    ops::gt_tensor_out(self_, other, out)
-}
-
-register!(GT_TENSOR_OUT, Autograd, gt_tensor_out);
-register!(GT_TENSOR_OUT, ForwardGrad, gt_tensor_out);
-
-fn gt_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::gt_scalar(self_, other)
-}
-
-register!(GT_SCALAR, Autograd, gt_scalar);
-register!(GT_SCALAR, ForwardGrad, gt_scalar);
-
-fn gt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::gt__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::gt__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(GT__SCALAR, Autograd, gt__scalar);
-
-fn gt_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("gt", [out])?;
-    let _below = record::below();
-    ops::gt_scalar_out(self_, other, out)
-}
-
-register!(GT_SCALAR_OUT, Autograd, gt_scalar_out);
-register!(GT_SCALAR_OUT, ForwardGrad, gt_scalar_out);
-
-fn ge_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::ge_tensor(self_, other)
-}
-
-register!(GE_TENSOR, Autograd, ge_tensor);
-register!(GE_TENSOR, ForwardGrad, ge_tensor);
-
-fn ge__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::ge__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::ge__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(GE__TENSOR, Autograd, ge__tensor);
-
-fn ge_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("ge", [out])?;
-    let _below = record::below();
-    ops::ge_tensor_out(self_, other, out)
-}
-
-register!(GE_TENSOR_OUT, Autograd, ge_tensor_out);
-register!(GE_TENSOR_OUT, ForwardGrad, ge_tensor_out);
-
-fn ge_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::ge_scalar(self_, other)
-}
-
-register!(GE_SCALAR, Autograd, ge_scalar);
-register!(GE_SCALAR, ForwardGrad, ge_scalar);
-
-fn ge__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::ge__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::ge__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(GE__SCALAR, Autograd, ge__scalar);
-
-fn ge_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("ge", [out])?;
-    let _below = record::below();
-    ops::ge_scalar_out(self_, other, out)
-}
-
-register!(GE_SCALAR_OUT, Autograd, ge_scalar_out);
-register!(GE_SCALAR_OUT, ForwardGrad, ge_scalar_out);
-
-fn isnan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::isnan(self_)
-}
-
-register!(ISNAN, Autograd, isnan);
-register!(ISNAN, ForwardGrad, isnan);
-
-fn isnan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("isnan", [out])?;
-    let _below = record::below();
-    ops::isnan_out(self_, out)
-}
-
-register!(ISNAN_OUT, Autograd, isnan_out);
-register!(ISNAN_OUT, ForwardGrad, isnan_out);
-
-fn isfinite(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::isfinite(self_)
-}
-
-register!(ISFINITE, Autograd, isfinite);
-register!(ISFINITE, ForwardGrad, isfinite);
-
-fn isinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::isinf(self_)
-}
-
-register!(ISINF, Autograd, isinf);
-register!(ISINF, ForwardGrad, isinf);
-
-fn isinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("isinf", [out])?;
-    let _below = record::below();
-    ops::isinf_out(self_, out)
-}
-
-register!(ISINF_OUT, Autograd, isinf_out);
-register!(ISINF_OUT, ForwardGrad, isinf_out);
-
-fn signbit(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::signbit(self_)
-}
-
-register!(SIGNBIT, Autograd, signbit);
-register!(SIGNBIT, ForwardGrad, signbit);
-
-fn signbit_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("signbit", [out])?;
-    let _below = record::below();
-    ops::signbit_out(self_, out)
-}
-
-register!(SIGNBIT_OUT, Autograd, signbit_out);
-register!(SIGNBIT_OUT, ForwardGrad, signbit_out);
-
-fn isclose(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rtol: f64,
-    atol: f64,
-    equal_nan: bool,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::isclose(self_, other, rtol, atol, equal_nan)
-}
-
-register!(ISCLOSE, Autograd, isclose);
-register!(ISCLOSE, ForwardGrad, isclose);
-
-fn equal(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<bool> {
-    let _below = record::below();
-    ops::equal(self_, other)
-}
-
-register!(EQUAL, Autograd, equal);
-register!(EQUAL, ForwardGrad, equal);
-
-fn isposinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::isposinf(self_)
-}
-
-register!(ISPOSINF, Autograd, isposinf);
-register!(ISPOSINF, ForwardGrad, isposinf);
-
-fn isposinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("isposinf", [out])?;
-    let _below = record::below();
-    ops::isposinf_out(self_, out)
-}
-
-register!(ISPOSINF_OUT, Autograd, isposinf_out);
-register!(ISPOSINF_OUT, ForwardGrad, isposinf_out);
-
-fn isneginf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::isneginf(self_)
-}
-
-register!(ISNEGINF, Autograd, isneginf);
-register!(ISNEGINF, ForwardGrad, isneginf);
-
-fn isneginf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("isneginf", [out])?;
-    let _below = record::below();
-    ops::isneginf_out(self_, out)
-}
-
-register!(ISNEGINF_OUT, Autograd, isneginf_out);
-register!(ISNEGINF_OUT, ForwardGrad, isneginf_out);
+out_variant! { GE_SCALAR_OUT(self_, other, out), refused of [out] }
+unrecorded! { ISNAN(self_) }
+out_variant! { ISNAN_OUT(self_, out), refused of [out] }
+unrecorded! { ISFINITE(self_) }
+unrecorded! { ISINF(self_) }
+out_variant! { ISINF_OUT(self_, out), refused of [out] }
+unrecorded! { SIGNBIT(self_) }
+out_variant! { SIGNBIT_OUT(self_, out), refused of [out] }
+unrecorded! { ISCLOSE(self_, other, rtol, atol, equal_nan) }
+unrecorded! { EQUAL(self_, other) }
+unrecorded! { ISPOSINF(self_) }
+out_variant! { ISPOSINF_OUT(self_, out), refused of [out] }
+unrecorded! { ISNEGINF(self_) }
+out_variant! { ISNEGINF_OUT(self_, out), refused of [out] }

@@ -2,50 +2,18 @@
 
 //! Recording of the operators in `constant_pad`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::formulas;
+use crate::record::{node, out_variant, recorded};
+use flambeau_core::DimVec;
 
-pub(super) struct ConstantPadNdBackward0 {
-    pub(super) pad: DimVec,
+node! {
+    ConstantPadNdBackward0 { pad: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => formulas::constant_pad_backward(grad, &self.pad),
 }
 
-impl Backward for ConstantPadNdBackward0 {
-    const NAME: &'static str = "ConstantPadNdBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| formulas::constant_pad_backward(grad, &self.pad)])
-    }
+recorded! {
+    CONSTANT_PAD_ND(self_, pad, value) -> result, edges of [self_];
+    set_history(&mut result), ConstantPadNdBackward0 { pad: DimVec::from_slice(pad) }
 }
 
-fn constant_pad_nd(_: DispatchKeySet, self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::constant_pad_nd(self_, pad, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ConstantPadNdBackward0 { pad: DimVec::from_slice(pad) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(CONSTANT_PAD_ND, Autograd, constant_pad_nd);
-
-fn constant_pad_nd_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    pad: &[i64],
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("constant_pad_nd", [self_, out])?;
-    let _below = record::below();
-    ops::constant_pad_nd_out(self_, pad, value, out)
-}
-
-register!(CONSTANT_PAD_ND_OUT, Autograd, constant_pad_nd_out);
-register!(CONSTANT_PAD_ND_OUT, ForwardGrad, constant_pad_nd_out);
+out_variant! { CONSTANT_PAD_ND_OUT(self_, pad, value, out), refused of [self_, out] }

@@ -2,256 +2,59 @@
 
 //! Recording of the operators in `convolution`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::SavedVariable;
+use crate::record::{node, out_variant, recorded};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-pub(super) struct ConvolutionBackward0 {
-    pub(super) dilation: DimVec,
-    pub(super) groups: i64,
-    pub(super) input: SavedVariable,
-    pub(super) output_padding: DimVec,
-    pub(super) padding: DimVec,
-    pub(super) stride: DimVec,
-    pub(super) transposed: bool,
-    pub(super) weight: SavedVariable,
+node! {
+    ConvolutionBackward0 { dilation: DimVec, groups: i64, input: SavedVariable, output_padding: DimVec,
+        padding: DimVec, stride: DimVec, transposed: bool, weight: SavedVariable }
+    inputs(self, grads, grad = 0) [input, weight];
+    several(mask): input, weight, bias => {
+        let (grad0, grad1, grad2) = ops::convolution_backward(grad, input,
+        weight, Some(&[grad.size(1)?]), &self.stride, &self.padding, &self.dilation, self.transposed,
+        &self.output_padding, self.groups, mask)?;
+        Ok([Some(grad0), Some(grad1), Some(grad2)])
+    },
 }
 
-impl Backward for ConvolutionBackward0 {
-    const NAME: &'static str = "ConvolutionBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let input = &self.input.unpack(cx)?;
-        let weight = &self.weight.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|mask| {
-            let (grad0, grad1, grad2) = ops::convolution_backward(
-                grad,
-                input,
-                weight,
-                Some(&[grad.size(1)?]),
-                &self.stride,
-                &self.padding,
-                &self.dilation,
-                self.transposed,
-                &self.output_padding,
-                self.groups,
-                mask,
-            )?;
-            Ok([Some(grad0), Some(grad1), Some(grad2)])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.input.owns(visit);
-        self.weight.owns(visit);
-    }
+recorded! {
+    CONVOLUTION(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) -> result,
+    edges of_optional [input, weight, bias];
+    set_history(&mut result),
+    ConvolutionBackward0 { dilation: DimVec::from_slice(dilation), groups, input: SavedVariable::input(input, 0)?,
+        output_padding: DimVec::from_slice(output_padding), padding: DimVec::from_slice(padding),
+        stride: DimVec::from_slice(stride), transposed, weight: SavedVariable::input(weight, 1)? }
 }
 
-fn convolution(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(input), Some(weight), bias])? {
-        let backward = ConvolutionBackward0 {
-            dilation: DimVec::from_slice(dilation),
-            groups,
-            input: SavedVariable::input(input, 0)?,
-            output_padding: DimVec::from_slice(output_padding),
-            padding: DimVec::from_slice(padding),
-            stride: DimVec::from_slice(stride),
-            transposed,
-            weight: SavedVariable::input(weight, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { CONVOLUTION_OUT(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups,
+out), refused of_any [input, weight, bias, out] }
+
+node! {
+    ConvolutionBackwardBackward0 { dilation: DimVec, grad_output: SavedVariable, groups: i64, input: SavedVariable,
+        output_padding: DimVec, padding: DimVec, stride: DimVec, transposed: bool, weight: SavedVariable }
+    inputs(self, grads) [grad_output, input, weight];
+    several(mask): grad_output, input, weight => {
+        let (grad0, grad1,
+        grad2) = ops::_convolution_double_backward(grads[0].as_ref(), grads[1].as_ref(), grads[2].as_ref(),
+        grad_output, weight, input, &self.stride, &self.padding, &self.dilation, self.transposed,
+        &self.output_padding, self.groups, mask)?;
+        Ok([Some(grad0), Some(grad1), Some(grad2)])
+    },
 }
 
-register!(CONVOLUTION, Autograd, convolution);
-
-fn convolution_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("convolution", &[&input, &weight, &bias, &out])?;
-    let _below = record::below();
-    ops::convolution_out(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        out,
-    )
+recorded! {
+    CONVOLUTION_BACKWARD(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed,
+        output_padding, groups, output_mask) -> (result0, result1, result2),
+    edges of [grad_output, input, weight];
+    set_history_of_all(&[&result0, &result1, &result2]),
+    ConvolutionBackwardBackward0 { dilation: DimVec::from_slice(dilation),
+        grad_output: SavedVariable::input(grad_output, 0)?, groups, input: SavedVariable::input(input, 1)?,
+        output_padding: DimVec::from_slice(output_padding), padding: DimVec::from_slice(padding),
+        stride: DimVec::from_slice(stride), transposed, weight: SavedVariable::input(weight, 2)? }
 }
 
-register!(CONVOLUTION_OUT, Autograd, convolution_out);
-register!(CONVOLUTION_OUT, ForwardGrad, convolution_out);
-
-pub(super) struct ConvolutionBackwardBackward0 {
-    pub(super) dilation: DimVec,
-    pub(super) grad_output: SavedVariable,
-    pub(super) groups: i64,
-    pub(super) input: SavedVariable,
-    pub(super) output_padding: DimVec,
-    pub(super) padding: DimVec,
-    pub(super) stride: DimVec,
-    pub(super) transposed: bool,
-    pub(super) weight: SavedVariable,
-}
-
-impl Backward for ConvolutionBackwardBackward0 {
-    const NAME: &'static str = "ConvolutionBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let grad_output = &self.grad_output.unpack(cx)?;
-        let input = &self.input.unpack(cx)?;
-        let weight = &self.weight.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|mask| {
-            let (grad0, grad1, grad2) = ops::_convolution_double_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grads[2].as_ref(),
-                grad_output,
-                weight,
-                input,
-                &self.stride,
-                &self.padding,
-                &self.dilation,
-                self.transposed,
-                &self.output_padding,
-                self.groups,
-                mask,
-            )?;
-            Ok([Some(grad0), Some(grad1), Some(grad2)])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.owns(visit);
-        self.input.owns(visit);
-        self.weight.owns(visit);
-    }
-}
-
-fn convolution_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight: &Tensor,
-    bias_sizes: Option<&[i64]>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::convolution_backward(
-            grad_output,
-            input,
-            weight,
-            bias_sizes,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            output_mask,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, input, weight])? {
-        let backward = ConvolutionBackwardBackward0 {
-            dilation: DimVec::from_slice(dilation),
-            grad_output: SavedVariable::input(grad_output, 0)?,
-            groups,
-            input: SavedVariable::input(input, 1)?,
-            output_padding: DimVec::from_slice(output_padding),
-            padding: DimVec::from_slice(padding),
-            stride: DimVec::from_slice(stride),
-            transposed,
-            weight: SavedVariable::input(weight, 2)?,
-        };
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
-    }
-    Ok((result0, result1, result2))
-}
-
-register!(CONVOLUTION_BACKWARD, Autograd, convolution_backward);
-
-fn convolution_backward_out(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight: &Tensor,
-    bias_sizes: Option<&[i64]>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out("convolution_backward", [grad_output, input, weight, out0, out1, out2])?;
-    let _below = record::below();
-    ops::convolution_backward_out(
-        grad_output,
-        input,
-        weight,
-        bias_sizes,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask,
-        out0,
-        out1,
-        out2,
-    )
-}
-
-register!(CONVOLUTION_BACKWARD_OUT, Autograd, convolution_backward_out);
-register!(CONVOLUTION_BACKWARD_OUT, ForwardGrad, convolution_backward_out);
+out_variant! { CONVOLUTION_BACKWARD_OUT(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed,
+output_padding, groups, output_mask, out0, out1, out2), refused of [grad_output, input, weight, out0, out1,
+out2] }

@@ -2,304 +2,105 @@
 
 //! Recording of the operators in `copy`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, formulas, record};
-use flambeau_core::{Device, DispatchKeySet, Layout, MemoryFormat, Result, Scalar, ScalarType};
-use flambeau_ops::{Tensor, ops};
+use crate::formulas;
+use crate::record::{node, out_variant, recorded, recorded_in_place};
+use flambeau_core::Device;
+use flambeau_ops::ops;
 
-pub(super) struct CopyBackwards {
-    pub(super) src_device: Device,
+node! {
+    CopyBackwards { src_device: Device } optional_gradients(self, grads, grad = 0) [];
+    self_ => Ok(None),
+    src => Ok(Some(formulas::on_device(grad, self.src_device)?)),
 }
 
-impl Backward for CopyBackwards {
-    const NAME: &'static str = "CopyBackwards";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [&|| Ok(None), &|| Ok(Some(formulas::on_device(grad, self.src_device)?))],
-        )
-    }
+recorded_in_place! {
+    COPY_(self_, src, non_blocking), edges of [self_, src];
+    CopyBackwards { src_device: src.device() }
 }
 
-fn copy_(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    if !record::any_requires_grad([self_, src]) {
-        let _below = record::below();
-        return ops::copy_(self_, src, non_blocking);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, src])?;
-    let backward = CopyBackwards { src_device: src.device() };
-    {
-        let _below = record::below();
-        ops::copy_(self_, src, non_blocking)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    CloneBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
 }
 
-register!(COPY_, Autograd, copy_);
-
-pub(super) struct CloneBackward0;
-
-impl Backward for CloneBackward0 {
-    const NAME: &'static str = "CloneBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
-    }
+recorded! {
+    CLONE(self_, memory_format) -> result, edges of [self_];
+    set_history(&mut result), CloneBackward0 {}
 }
 
-fn clone(_: DispatchKeySet, self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::clone(self_, memory_format)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, CloneBackward0);
-    }
-    Ok(result)
+out_variant! { CLONE_OUT(self_, memory_format, out), refused of [self_, out] }
+
+node! {
+    ToCopyBackward0 { self_device: Device } gradients(self, grads, grad = 0) [];
+    self_ => formulas::on_device(grad, self.self_device),
 }
 
-register!(CLONE, Autograd, clone);
-
-fn clone_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("clone", [self_, out])?;
-    let _below = record::below();
-    ops::clone_out(self_, memory_format, out)
+recorded! {
+    _TO_COPY(self_, dtype, layout, device, pin_memory, non_blocking, memory_format) -> result, edges of [self_];
+    set_history(&mut result), ToCopyBackward0 { self_device: self_.device() }
 }
 
-register!(CLONE_OUT, Autograd, clone_out);
-register!(CLONE_OUT, ForwardGrad, clone_out);
+out_variant! { _TO_COPY_OUT(self_, non_blocking, memory_format, out), refused of [self_, out] }
 
-pub(super) struct ToCopyBackward0 {
-    pub(super) self_device: Device,
+node! {
+    FillBackward0 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-impl Backward for ToCopyBackward0 {
-    const NAME: &'static str = "ToCopyBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| formulas::on_device(grad, self.self_device)])
-    }
+recorded_in_place! {
+    FILL__SCALAR(self_, value), edges of [self_];
+    FillBackward0 {}
 }
 
-fn _to_copy(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    non_blocking: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ToCopyBackward0 { self_device: self_.device() };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    ZeroBackward0 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-register!(_TO_COPY, Autograd, _to_copy);
-
-fn _to_copy_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    non_blocking: bool,
-    memory_format: Option<MemoryFormat>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_to_copy", [self_, out])?;
-    let _below = record::below();
-    ops::_to_copy_out(self_, non_blocking, memory_format, out)
+recorded_in_place! {
+    ZERO_(self_), edges of [self_];
+    ZeroBackward0 {}
 }
 
-register!(_TO_COPY_OUT, Autograd, _to_copy_out);
-register!(_TO_COPY_OUT, ForwardGrad, _to_copy_out);
-
-pub(super) struct FillBackward0;
-
-impl Backward for FillBackward0 {
-    const NAME: &'static str = "FillBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    FillBackward1 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-fn fill__scalar(_: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::fill__scalar(self_, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::fill__scalar(self_, value)?;
-    }
-    record::rebase_history(self_, edges, FillBackward0)
+recorded! {
+    FILL_SCALAR(self_, value) -> result, edges of [self_];
+    set_history(&mut result), FillBackward1 {}
 }
 
-register!(FILL__SCALAR, Autograd, fill__scalar);
+out_variant! { FILL_SCALAR_OUT(self_, value, out), refused of [self_, out] }
 
-pub(super) struct ZeroBackward0;
-
-impl Backward for ZeroBackward0 {
-    const NAME: &'static str = "ZeroBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    FillBackward2 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
+    value => Ok(grad.clone()),
 }
 
-fn zero_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::zero_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::zero_(self_)?;
-    }
-    record::rebase_history(self_, edges, ZeroBackward0)
+recorded! {
+    FILL_TENSOR(self_, value) -> result, edges of [self_, value];
+    set_history(&mut result), FillBackward2 {}
 }
 
-register!(ZERO_, Autograd, zero_);
-
-pub(super) struct FillBackward1;
-
-impl Backward for FillBackward1 {
-    const NAME: &'static str = "FillBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
+recorded_in_place! {
+    FILL__TENSOR(self_, value), edges of [self_, value];
+    FillBackward2 {}
 }
 
-fn fill_scalar(_: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::fill_scalar(self_, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, FillBackward1);
-    }
-    Ok(result)
+out_variant! { FILL_TENSOR_OUT(self_, value, out), refused of [self_, value, out] }
+
+node! {
+    CopyBackward1 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
+    src => Ok(grad.clone()),
 }
 
-register!(FILL_SCALAR, Autograd, fill_scalar);
-
-fn fill_scalar_out(_: DispatchKeySet, self_: &Tensor, value: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("fill", [self_, out])?;
-    let _below = record::below();
-    ops::fill_scalar_out(self_, value, out)
+recorded! {
+    COPY(self_, src, non_blocking) -> result, edges of [self_, src];
+    set_history(&mut result), CopyBackward1 {}
 }
 
-register!(FILL_SCALAR_OUT, Autograd, fill_scalar_out);
-register!(FILL_SCALAR_OUT, ForwardGrad, fill_scalar_out);
-
-pub(super) struct FillBackward2;
-
-impl Backward for FillBackward2 {
-    const NAME: &'static str = "FillBackward2";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None), &|| Ok(grad.clone())])
-    }
-}
-
-fn fill_tensor(_: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::fill_tensor(self_, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, value])? {
-        record::set_history(&mut result, edges, FillBackward2);
-    }
-    Ok(result)
-}
-
-register!(FILL_TENSOR, Autograd, fill_tensor);
-
-fn fill__tensor(_: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, value]) {
-        let _below = record::below();
-        return ops::fill__tensor(self_, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, value])?;
-    {
-        let _below = record::below();
-        ops::fill__tensor(self_, value)?;
-    }
-    record::rebase_history(self_, edges, FillBackward2)
-}
-
-register!(FILL__TENSOR, Autograd, fill__tensor);
-
-fn fill_tensor_out(_: DispatchKeySet, self_: &Tensor, value: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("fill", [self_, value, out])?;
-    let _below = record::below();
-    ops::fill_tensor_out(self_, value, out)
-}
-
-register!(FILL_TENSOR_OUT, Autograd, fill_tensor_out);
-register!(FILL_TENSOR_OUT, ForwardGrad, fill_tensor_out);
-
-pub(super) struct CopyBackward1;
-
-impl Backward for CopyBackward1 {
-    const NAME: &'static str = "CopyBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None), &|| Ok(grad.clone())])
-    }
-}
-
-fn copy(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::copy(self_, src, non_blocking)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, src])? {
-        record::set_history(&mut result, edges, CopyBackward1);
-    }
-    Ok(result)
-}
-
-register!(COPY, Autograd, copy);
-
-fn copy_out(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool, out: &Tensor) -> Result<()> {
-    record::check_out("copy", [self_, src, out])?;
-    let _below = record::below();
-    ops::copy_out(self_, src, non_blocking, out)
-}
-
-register!(COPY_OUT, Autograd, copy_out);
-register!(COPY_OUT, ForwardGrad, copy_out);
+out_variant! { COPY_OUT(self_, src, non_blocking, out), refused of [self_, src, out] }

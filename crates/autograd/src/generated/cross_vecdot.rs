@@ -2,40 +2,8 @@
 
 //! Recording of the operators in `cross_vecdot`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn linalg_cross_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    record::check_out("linalg_cross", [self_, other, out])?;
-    let _below = record::below();
-    ops::linalg_cross_out(self_, other, dim, out)
-}
-
-register!(LINALG_CROSS_OUT, Autograd, linalg_cross_out);
-register!(LINALG_CROSS_OUT, ForwardGrad, linalg_cross_out);
-
-fn cross_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    dim: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("cross", [self_, other, out])?;
-    let _below = record::below();
-    ops::cross_out(self_, other, dim, out)
-}
-
-register!(CROSS_OUT, Autograd, cross_out);
-register!(CROSS_OUT, ForwardGrad, cross_out);
-
-fn linalg_vecdot_out(_: DispatchKeySet, x: &Tensor, y: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    record::check_out("linalg_vecdot", [x, y, out])?;
-    let _below = record::below();
-    ops::linalg_vecdot_out(x, y, dim, out)
-}
-
-register!(LINALG_VECDOT_OUT, Autograd, linalg_vecdot_out);
-register!(LINALG_VECDOT_OUT, ForwardGrad, linalg_vecdot_out);
+out_variant! { LINALG_CROSS_OUT(self_, other, dim, out), refused of [self_, other, out] }
+out_variant! { CROSS_OUT(self_, other, dim, out), refused of [self_, other, out] }
+out_variant! { LINALG_VECDOT_OUT(x, y, dim, out), refused of [x, y, out] }

@@ -2,103 +2,36 @@
 
 //! Recording of the operators in `cummax_cummin`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded};
+use crate::{SavedVariable, formulas};
+use flambeau_core::DimVec;
 
-pub(super) struct CummaxBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
+node! {
+    CummaxBackward0 { dim: i64, self_sizes: DimVec, indices: SavedVariable }
+    gradients(self, grads, grad = 0) [indices];
+    self_ => formulas::cummaxmin_backward(grad, &self.self_sizes, indices, self.dim),
 }
 
-impl Backward for CummaxBackward0 {
-    const NAME: &'static str = "CummaxBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::cummaxmin_backward(grad, &self.self_sizes, indices, self.dim)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
+recorded! {
+    CUMMAX(self_, dim) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    CummaxBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), indices: SavedVariable::output(&indices,
+        1)? }
 }
 
-fn cummax(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::cummax(self_, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = CummaxBackward0 {
-            dim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
+out_variant! { CUMMAX_OUT(self_, dim, values, indices), refused of [self_, values, indices] }
+
+node! {
+    CumminBackward0 { dim: i64, self_sizes: DimVec, indices: SavedVariable }
+    gradients(self, grads, grad = 0) [indices];
+    self_ => formulas::cummaxmin_backward(grad, &self.self_sizes, indices, self.dim),
 }
 
-register!(CUMMAX, Autograd, cummax);
-
-fn cummax_out(_: DispatchKeySet, self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
-    record::check_out("cummax", [self_, values, indices])?;
-    let _below = record::below();
-    ops::cummax_out(self_, dim, values, indices)
+recorded! {
+    CUMMIN(self_, dim) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    CumminBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), indices: SavedVariable::output(&indices,
+        1)? }
 }
 
-register!(CUMMAX_OUT, Autograd, cummax_out);
-register!(CUMMAX_OUT, ForwardGrad, cummax_out);
-
-pub(super) struct CumminBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
-}
-
-impl Backward for CumminBackward0 {
-    const NAME: &'static str = "CumminBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::cummaxmin_backward(grad, &self.self_sizes, indices, self.dim)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
-}
-
-fn cummin(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::cummin(self_, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = CumminBackward0 {
-            dim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
-}
-
-register!(CUMMIN, Autograd, cummin);
-
-fn cummin_out(_: DispatchKeySet, self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
-    record::check_out("cummin", [self_, values, indices])?;
-    let _below = record::below();
-    ops::cummin_out(self_, dim, values, indices)
-}
-
-register!(CUMMIN_OUT, Autograd, cummin_out);
-register!(CUMMIN_OUT, ForwardGrad, cummin_out);
+out_variant! { CUMMIN_OUT(self_, dim, values, indices), refused of [self_, values, indices] }

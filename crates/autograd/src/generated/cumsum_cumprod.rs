@@ -2,255 +2,73 @@
 
 //! Recording of the operators in `cumsum_cumprod`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result, ScalarType};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, formulas, record};
+use flambeau_ops::ops;
 
-pub(super) struct CumsumBackward0 {
-    pub(super) dim: i64,
+node! {
+    CumsumBackward0 { dim: i64 } gradients(self, grads, grad = 0) [];
+    self_ => formulas::cumsum_backward(grad, self.dim),
 }
 
-impl Backward for CumsumBackward0 {
-    const NAME: &'static str = "CumsumBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| formulas::cumsum_backward(grad, self.dim)])
-    }
+recorded! {
+    CUMSUM(self_, dim, dtype) -> result, edges of [self_];
+    set_history(&mut result), CumsumBackward0 { dim }
 }
 
-fn cumsum(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::cumsum(self_, dim, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = CumsumBackward0 { dim };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    CUMSUM_(self_, dim, dtype), edges of [self_];
+    CumsumBackward0 { dim }
 }
 
-register!(CUMSUM, Autograd, cumsum);
+out_variant! { CUMSUM_OUT(self_, dim, dtype, out), refused of [self_, out] }
 
-fn cumsum_(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::cumsum_(self_, dim, dtype);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = CumsumBackward0 { dim };
-    {
-        let _below = record::below();
-        ops::cumsum_(self_, dim, dtype)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    CumprodBackward0 { dim: i64, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::cumprod_backward(grad, self_, result, self.dim),
 }
 
-register!(CUMSUM_, Autograd, cumsum_);
-
-fn cumsum_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("cumsum", [self_, out])?;
-    let _below = record::below();
-    ops::cumsum_out(self_, dim, dtype, out)
+recorded! {
+    CUMPROD(self_, dim, dtype) -> result, edges of [self_];
+    set_history(&mut result),
+    CumprodBackward0 { dim, self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(CUMSUM_OUT, Autograd, cumsum_out);
-register!(CUMSUM_OUT, ForwardGrad, cumsum_out);
-
-pub(super) struct CumprodBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for CumprodBackward0 {
-    const NAME: &'static str = "CumprodBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::cumprod_backward(grad, self_, result, self.dim)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::cumprod(self_, dim, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = CumprodBackward0 {
-            dim,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(CUMPROD, Autograd, cumprod);
-
-fn cumprod_(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::cumprod_(self_, dim, dtype);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
+recorded_in_place! {
+    CUMPROD_(self_, dim, dtype), edges of [self_];
     let saved_dim = dim;
     let saved_self = record::original_always(self_)?;
-    {
-        let _below = record::below();
-        ops::cumprod_(self_, dim, dtype)?;
-    }
-    let backward =
-        CumprodBackward0 { dim: saved_dim, self_: saved_self, result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+    after CumprodBackward0 { dim: saved_dim, self_: saved_self, result: SavedVariable::output(self_, 0)? }
 }
 
-register!(CUMPROD_, Autograd, cumprod_);
+out_variant! { CUMPROD_OUT(self_, dim, dtype, out), refused of [self_, out] }
 
-fn cumprod_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("cumprod", [self_, out])?;
-    let _below = record::below();
-    ops::cumprod_out(self_, dim, dtype, out)
+node! {
+    LinearRecurrenceBackward0 { dim: i64, factor: SavedVariable, reverse: bool, result: SavedVariable }
+    gradients(self, grads, grad = 0) [factor];
+    factor [result] => formulas::linear_recurrence_backward(&ops::_linear_recurrence(factor, grad, self.dim,
+        !self.reverse)?, result, self.dim, self.reverse),
+    input => ops::_linear_recurrence(factor, grad, self.dim, !self.reverse),
 }
 
-register!(CUMPROD_OUT, Autograd, cumprod_out);
-register!(CUMPROD_OUT, ForwardGrad, cumprod_out);
-
-pub(super) struct LinearRecurrenceBackward0 {
-    pub(super) dim: i64,
-    pub(super) factor: SavedVariable,
-    pub(super) reverse: bool,
-    pub(super) result: SavedVariable,
+recorded! {
+    _LINEAR_RECURRENCE(factor, input, dim, reverse) -> result, edges of [factor, input];
+    set_history(&mut result),
+    LinearRecurrenceBackward0 { dim, factor: SavedVariable::input(factor, 0)?, reverse,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for LinearRecurrenceBackward0 {
-    const NAME: &'static str = "LinearRecurrenceBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let factor = &self.factor.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let result = &self.result.unpack(cx)?;
-                    formulas::linear_recurrence_backward(
-                        &ops::_linear_recurrence(factor, grad, self.dim, !self.reverse)?,
-                        result,
-                        self.dim,
-                        self.reverse,
-                    )
-                },
-                &|| ops::_linear_recurrence(factor, grad, self.dim, !self.reverse),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.factor.owns(visit);
-        self.result.owns(visit);
-    }
+node! {
+    LogcumsumexpBackward0 { dim: i64, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::logcumsumexp_backward(grad, self_, result, self.dim),
 }
 
-fn _linear_recurrence(
-    _: DispatchKeySet,
-    factor: &Tensor,
-    input: &Tensor,
-    dim: i64,
-    reverse: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_linear_recurrence(factor, input, dim, reverse)?
-    };
-    if let Some(edges) = record::recorded_edges([factor, input])? {
-        let backward = LinearRecurrenceBackward0 {
-            dim,
-            factor: SavedVariable::input(factor, 0)?,
-            reverse,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    LOGCUMSUMEXP(self_, dim) -> result, edges of [self_];
+    set_history(&mut result),
+    LogcumsumexpBackward0 { dim, self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(_LINEAR_RECURRENCE, Autograd, _linear_recurrence);
-
-pub(super) struct LogcumsumexpBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for LogcumsumexpBackward0 {
-    const NAME: &'static str = "LogcumsumexpBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::logcumsumexp_backward(grad, self_, result, self.dim)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn logcumsumexp(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::logcumsumexp(self_, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = LogcumsumexpBackward0 {
-            dim,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LOGCUMSUMEXP, Autograd, logcumsumexp);
-
-fn logcumsumexp_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    record::check_out("logcumsumexp", [self_, out])?;
-    let _below = record::below();
-    ops::logcumsumexp_out(self_, dim, out)
-}
-
-register!(LOGCUMSUMEXP_OUT, Autograd, logcumsumexp_out);
-register!(LOGCUMSUMEXP_OUT, ForwardGrad, logcumsumexp_out);
+out_variant! { LOGCUMSUMEXP_OUT(self_, dim, out), refused of [self_, out] }

@@ -2,16 +2,6 @@
 
 //! Recording of the operators in `diag`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn diag_out(_: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    record::check_out("diag", [self_, out])?;
-    let _below = record::below();
-    ops::diag_out(self_, diagonal, out)
-}
-
-register!(DIAG_OUT, Autograd, diag_out);
-register!(DIAG_OUT, ForwardGrad, diag_out);
+out_variant! { DIAG_OUT(self_, diagonal, out), refused of [self_, out] }

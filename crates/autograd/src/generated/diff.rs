@@ -2,24 +2,6 @@
 
 //! Recording of the operators in `diff`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn diff_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    n: i64,
-    dim: i64,
-    prepend: Option<&Tensor>,
-    append: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("diff", &[&self_, &prepend, &append, &out])?;
-    let _below = record::below();
-    ops::diff_out(self_, n, dim, prepend, append, out)
-}
-
-register!(DIFF_OUT, Autograd, diff_out);
-register!(DIFF_OUT, ForwardGrad, diff_out);
+out_variant! { DIFF_OUT(self_, n, dim, prepend, append, out), refused of_any [self_, prepend, append, out] }

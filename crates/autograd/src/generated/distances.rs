@@ -2,41 +2,8 @@
 
 //! Recording of the operators in `distances`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn dist_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, p: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("dist", [self_, other, out])?;
-    let _below = record::below();
-    ops::dist_out(self_, other, p, out)
-}
-
-register!(DIST_OUT, Autograd, dist_out);
-register!(DIST_OUT, ForwardGrad, dist_out);
-
-fn _cdist_forward_out(
-    _: DispatchKeySet,
-    x1: &Tensor,
-    x2: &Tensor,
-    p: f64,
-    compute_mode: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_cdist_forward", [x1, x2, out])?;
-    let _below = record::below();
-    ops::_cdist_forward_out(x1, x2, p, compute_mode, out)
-}
-
-register!(_CDIST_FORWARD_OUT, Autograd, _cdist_forward_out);
-register!(_CDIST_FORWARD_OUT, ForwardGrad, _cdist_forward_out);
-
-fn _pdist_forward_out(_: DispatchKeySet, self_: &Tensor, p: f64, out: &Tensor) -> Result<()> {
-    record::check_out("_pdist_forward", [self_, out])?;
-    let _below = record::below();
-    ops::_pdist_forward_out(self_, p, out)
-}
-
-register!(_PDIST_FORWARD_OUT, Autograd, _pdist_forward_out);
-register!(_PDIST_FORWARD_OUT, ForwardGrad, _pdist_forward_out);
+out_variant! { DIST_OUT(self_, other, p, out), refused of [self_, other, out] }
+out_variant! { _CDIST_FORWARD_OUT(x1, x2, p, compute_mode, out), refused of [x1, x2, out] }
+out_variant! { _PDIST_FORWARD_OUT(self_, p, out), refused of [self_, out] }

@@ -2,403 +2,138 @@
 
 //! Recording of the operators in `distributions`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, record};
-use flambeau_core::{DispatchKeySet, Generator, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded, recorded_in_place};
+use flambeau_ops::ops;
 
-pub(super) struct UniformBackward0;
-
-impl Backward for UniformBackward0 {
-    const NAME: &'static str = "UniformBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    UniformBackward0 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn uniform_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    from: f64,
-    to: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::uniform_(self_, from, to, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::uniform_(self_, from, to, generator)?;
-    }
-    record::rebase_history(self_, edges, UniformBackward0)
+recorded_in_place! {
+    UNIFORM_(self_, from, to, generator), edges of [self_];
+    UniformBackward0 {}
 }
 
-register!(UNIFORM_, Autograd, uniform_);
-
-pub(super) struct NormalBackward3;
-
-impl Backward for NormalBackward3 {
-    const NAME: &'static str = "NormalBackward3";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    NormalBackward3 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn normal_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mean: f64,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::normal_(self_, mean, std, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::normal_(self_, mean, std, generator)?;
-    }
-    record::rebase_history(self_, edges, NormalBackward3)
+recorded_in_place! {
+    NORMAL_(self_, mean, std, generator), edges of [self_];
+    NormalBackward3 {}
 }
 
-register!(NORMAL_, Autograd, normal_);
-
-pub(super) struct ExponentialBackward0;
-
-impl Backward for ExponentialBackward0 {
-    const NAME: &'static str = "ExponentialBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    ExponentialBackward0 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn exponential_(_: DispatchKeySet, self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::exponential_(self_, lambd, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::exponential_(self_, lambd, generator)?;
-    }
-    record::rebase_history(self_, edges, ExponentialBackward0)
+recorded_in_place! {
+    EXPONENTIAL_(self_, lambd, generator), edges of [self_];
+    ExponentialBackward0 {}
 }
 
-register!(EXPONENTIAL_, Autograd, exponential_);
-
-pub(super) struct CauchyBackward0;
-
-impl Backward for CauchyBackward0 {
-    const NAME: &'static str = "CauchyBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    CauchyBackward0 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn cauchy_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    median: f64,
-    sigma: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::cauchy_(self_, median, sigma, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::cauchy_(self_, median, sigma, generator)?;
-    }
-    record::rebase_history(self_, edges, CauchyBackward0)
+recorded_in_place! {
+    CAUCHY_(self_, median, sigma, generator), edges of [self_];
+    CauchyBackward0 {}
 }
 
-register!(CAUCHY_, Autograd, cauchy_);
-
-pub(super) struct LogNormalBackward0;
-
-impl Backward for LogNormalBackward0 {
-    const NAME: &'static str = "LogNormalBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    LogNormalBackward0 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn log_normal_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mean: f64,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::log_normal_(self_, mean, std, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::log_normal_(self_, mean, std, generator)?;
-    }
-    record::rebase_history(self_, edges, LogNormalBackward0)
+recorded_in_place! {
+    LOG_NORMAL_(self_, mean, std, generator), edges of [self_];
+    LogNormalBackward0 {}
 }
 
-register!(LOG_NORMAL_, Autograd, log_normal_);
-
-pub(super) struct GeometricBackward0;
-
-impl Backward for GeometricBackward0 {
-    const NAME: &'static str = "GeometricBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    GeometricBackward0 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn geometric_(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::geometric_(self_, p, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::geometric_(self_, p, generator)?;
-    }
-    record::rebase_history(self_, edges, GeometricBackward0)
+recorded_in_place! {
+    GEOMETRIC_(self_, p, generator), edges of [self_];
+    GeometricBackward0 {}
 }
 
-register!(GEOMETRIC_, Autograd, geometric_);
-
-pub(super) struct RandomBackward0;
-
-impl Backward for RandomBackward0 {
-    const NAME: &'static str = "RandomBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    RandomBackward0 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn random_(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::random_(self_, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::random_(self_, generator)?;
-    }
-    record::rebase_history(self_, edges, RandomBackward0)
+recorded_in_place! {
+    RANDOM_(self_, generator), edges of [self_];
+    RandomBackward0 {}
 }
 
-register!(RANDOM_, Autograd, random_);
-
-pub(super) struct RandomBackward1;
-
-impl Backward for RandomBackward1 {
-    const NAME: &'static str = "RandomBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    RandomBackward1 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn random__to(_: DispatchKeySet, self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::random__to(self_, to, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::random__to(self_, to, generator)?;
-    }
-    record::rebase_history(self_, edges, RandomBackward1)
+recorded_in_place! {
+    RANDOM__TO(self_, to, generator), edges of [self_];
+    RandomBackward1 {}
 }
 
-register!(RANDOM__TO, Autograd, random__to);
-
-pub(super) struct RandomBackward2;
-
-impl Backward for RandomBackward2 {
-    const NAME: &'static str = "RandomBackward2";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    RandomBackward2 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn random__from(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    from: i64,
-    to: Option<i64>,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::random__from(self_, from, to, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::random__from(self_, from, to, generator)?;
-    }
-    record::rebase_history(self_, edges, RandomBackward2)
+recorded_in_place! {
+    RANDOM__FROM(self_, from, to, generator), edges of [self_];
+    RandomBackward2 {}
 }
 
-register!(RANDOM__FROM, Autograd, random__from);
-
-pub(super) struct BernoulliBackward2;
-
-impl Backward for BernoulliBackward2 {
-    const NAME: &'static str = "BernoulliBackward2";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None)])
-    }
+node! {
+    BernoulliBackward2 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
 }
 
-fn bernoulli__float(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bernoulli__float(self_, p, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bernoulli__float(self_, p, generator)?;
-    }
-    record::rebase_history(self_, edges, BernoulliBackward2)
+recorded_in_place! {
+    BERNOULLI__FLOAT(self_, p, generator), edges of [self_];
+    BernoulliBackward2 {}
 }
 
-register!(BERNOULLI__FLOAT, Autograd, bernoulli__float);
-
-pub(super) struct BernoulliBackward3;
-
-impl Backward for BernoulliBackward3 {
-    const NAME: &'static str = "BernoulliBackward3";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::optional_gradients(cx, [&|| Ok(None), &|| Ok(None)])
-    }
+node! {
+    BernoulliBackward3 {} optional_gradients(self, grads) [];
+    self_ => Ok(None),
+    p => Ok(None),
 }
 
-fn bernoulli__tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, p]) {
-        let _below = record::below();
-        return ops::bernoulli__tensor(self_, p, generator);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, p])?;
-    {
-        let _below = record::below();
-        ops::bernoulli__tensor(self_, p, generator)?;
-    }
-    record::rebase_history(self_, edges, BernoulliBackward3)
+recorded_in_place! {
+    BERNOULLI__TENSOR(self_, p, generator), edges of [self_, p];
+    BernoulliBackward3 {}
 }
 
-register!(BERNOULLI__TENSOR, Autograd, bernoulli__tensor);
-
-pub(super) struct BernoulliBackward0;
-
-impl Backward for BernoulliBackward0 {
-    const NAME: &'static str = "BernoulliBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
+node! {
+    BernoulliBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-fn bernoulli(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bernoulli(self_, generator)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, BernoulliBackward0);
-    }
-    Ok(result)
+recorded! {
+    BERNOULLI(self_, generator) -> result, edges of [self_];
+    set_history(&mut result), BernoulliBackward0 {}
 }
 
-register!(BERNOULLI, Autograd, bernoulli);
+out_variant! { BERNOULLI_OUT(self_, generator, out), refused of [self_, out] }
 
-fn bernoulli_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("bernoulli", [self_, out])?;
-    let _below = record::below();
-    ops::bernoulli_out(self_, generator, out)
+node! {
+    BernoulliBackward1 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(BERNOULLI_OUT, Autograd, bernoulli_out);
-register!(BERNOULLI_OUT, ForwardGrad, bernoulli_out);
-
-pub(super) struct BernoulliBackward1;
-
-impl Backward for BernoulliBackward1 {
-    const NAME: &'static str = "BernoulliBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
+recorded! {
+    BERNOULLI_P(self_, p, generator) -> result, edges of [self_];
+    set_history(&mut result), BernoulliBackward1 {}
 }
-
-fn bernoulli_p(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bernoulli_p(self_, p, generator)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, BernoulliBackward1);
-    }
-    Ok(result)
-}
-
-register!(BERNOULLI_P, Autograd, bernoulli_p);

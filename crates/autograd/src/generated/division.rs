@@ -2,616 +2,175 @@
 
 //! Recording of the operators in `division`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-pub(super) struct DivBackward2 {
-    pub(super) other: SavedVariable,
-    pub(super) rounding_mode: Option<String>,
-    pub(super) self_: Option<SavedVariable>,
+node! {
+    DivBackward2 { other: SavedVariable, rounding_mode: Option<String>, self_: MaybeSaved }
+    gradients(self, grads, grad = 0) [other];
+    self_ => Ok(if self.rounding_mode.as_deref().is_some() { ops::zeros_like(grad, None, None, None, None,
+        None)? } else { ops::_chain_div(grad, other)? }),
+    other [self_] => Ok(if self.rounding_mode.as_deref().is_some() { ops::zeros_like(grad, None, None, None, None,
+        None)? } else { ops::neg(&ops::_chain(grad, &ops::div_tensor(&ops::div_tensor(self_, other)?, other)?)?)? }),
 }
 
-impl Backward for DivBackward2 {
-    const NAME: &'static str = "DivBackward2";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    Ok(if self.rounding_mode.as_deref().is_some() {
-                        ops::zeros_like(grad, None, None, None, None, None)?
-                    } else {
-                        ops::_chain_div(grad, other)?
-                    })
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    Ok(if self.rounding_mode.as_deref().is_some() {
-                        ops::zeros_like(grad, None, None, None, None, None)?
-                    } else {
-                        ops::neg(&ops::_chain(
-                            grad,
-                            &ops::div_tensor(&ops::div_tensor(self_, other)?, other)?,
-                        )?)?
-                    })
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    DIV_TENSOR_MODE(self_, other, rounding_mode) -> result, edges of [self_, other];
+    set_history(&mut result),
+    DivBackward2 { other: SavedVariable::input(other, 1)?, rounding_mode: rounding_mode.map(str::to_owned),
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
 }
 
-fn div_tensor_mode(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::div_tensor_mode(self_, other, rounding_mode)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = DivBackward2 {
-            other: SavedVariable::input(other, 1)?,
-            rounding_mode: rounding_mode.map(str::to_owned),
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    DIV__TENSOR_MODE(self_, other, rounding_mode), edges of [self_, other];
+    DivBackward2 { other: SavedVariable::input(other, 1)?, rounding_mode: rounding_mode.map(str::to_owned),
+        self_: record::original(edges[1].is_some(), self_)? }
 }
 
-register!(DIV_TENSOR_MODE, Autograd, div_tensor_mode);
+out_variant! { DIV_OUT_MODE(self_, other, rounding_mode, out), refused of [self_, other, out] }
 
-fn div__tensor_mode(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::div__tensor_mode(self_, other, rounding_mode);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = DivBackward2 {
-        other: SavedVariable::input(other, 1)?,
-        rounding_mode: rounding_mode.map(str::to_owned),
-        self_: record::original(edges[1].is_some(), self_)?,
-    };
-    {
-        let _below = record::below();
-        ops::div__tensor_mode(self_, other, rounding_mode)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    DivBackward3 { other: Scalar, rounding_mode: Option<String> } gradients(self, grads, grad = 0) [];
+    self_ => Ok(if self.rounding_mode.as_deref().is_some() { ops::zeros_like(grad, None, None, None, None,
+        None)? } else { ops::div_scalar(grad, self.other)? }),
 }
 
-register!(DIV__TENSOR_MODE, Autograd, div__tensor_mode);
-
-fn div_out_mode(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("div", [self_, other, out])?;
-    let _below = record::below();
-    ops::div_out_mode(self_, other, rounding_mode, out)
+recorded! {
+    DIV_SCALAR_MODE(self_, other, rounding_mode) -> result, edges of [self_];
+    set_history(&mut result), DivBackward3 { other, rounding_mode: rounding_mode.map(str::to_owned) }
 }
 
-register!(DIV_OUT_MODE, Autograd, div_out_mode);
-register!(DIV_OUT_MODE, ForwardGrad, div_out_mode);
+out_variant! { DIV_SCALAR_MODE_OUT(self_, other, rounding_mode, out), refused of [self_, out] }
 
-pub(super) struct DivBackward3 {
-    pub(super) other: Scalar,
-    pub(super) rounding_mode: Option<String>,
+recorded_in_place! {
+    DIV__SCALAR_MODE(self_, other, rounding_mode), edges of [self_];
+    DivBackward3 { other, rounding_mode: rounding_mode.map(str::to_owned) }
 }
 
-impl Backward for DivBackward3 {
-    const NAME: &'static str = "DivBackward3";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| {
-                Ok(if self.rounding_mode.as_deref().is_some() {
-                    ops::zeros_like(grad, None, None, None, None, None)?
-                } else {
-                    ops::div_scalar(grad, self.other)?
-                })
-            }],
-        )
-    }
+node! {
+    FloorDivideBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
+    other => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-fn div_scalar_mode(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    rounding_mode: Option<&str>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::div_scalar_mode(self_, other, rounding_mode)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = DivBackward3 { other, rounding_mode: rounding_mode.map(str::to_owned) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    FLOOR_DIVIDE(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result), FloorDivideBackward0 {}
 }
 
-register!(DIV_SCALAR_MODE, Autograd, div_scalar_mode);
-
-fn div_scalar_mode_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    rounding_mode: Option<&str>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("div", [self_, out])?;
-    let _below = record::below();
-    ops::div_scalar_mode_out(self_, other, rounding_mode, out)
+recorded_in_place! {
+    FLOOR_DIVIDE__TENSOR(self_, other), edges of [self_, other];
+    FloorDivideBackward0 {}
 }
 
-register!(DIV_SCALAR_MODE_OUT, Autograd, div_scalar_mode_out);
-register!(DIV_SCALAR_MODE_OUT, ForwardGrad, div_scalar_mode_out);
+out_variant! { FLOOR_DIVIDE_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn div__scalar_mode(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    rounding_mode: Option<&str>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::div__scalar_mode(self_, other, rounding_mode);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = DivBackward3 { other, rounding_mode: rounding_mode.map(str::to_owned) };
-    {
-        let _below = record::below();
-        ops::div__scalar_mode(self_, other, rounding_mode)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    FloorDivideBackward1 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(DIV__SCALAR_MODE, Autograd, div__scalar_mode);
-
-pub(super) struct FloorDivideBackward0;
-
-impl Backward for FloorDivideBackward0 {
-    const NAME: &'static str = "FloorDivideBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| ops::zeros_like(grad, None, None, None, None, None), &|| {
-                ops::zeros_like(grad, None, None, None, None, None)
-            }],
-        )
-    }
+recorded! {
+    FLOOR_DIVIDE_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), FloorDivideBackward1 {}
 }
 
-fn floor_divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::floor_divide(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        record::set_history(&mut result, edges, FloorDivideBackward0);
-    }
-    Ok(result)
+out_variant! { FLOOR_DIVIDE_SCALAR_OUT(self_, other, out), refused of [self_, out] }
+
+recorded_in_place! {
+    FLOOR_DIVIDE__SCALAR(self_, other), edges of [self_];
+    FloorDivideBackward1 {}
 }
 
-register!(FLOOR_DIVIDE, Autograd, floor_divide);
+out_variant! { TRUE_DIVIDE_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn floor_divide__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::floor_divide__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    {
-        let _below = record::below();
-        ops::floor_divide__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, FloorDivideBackward0)
+node! {
+    RemainderBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+    other [other, self_] => ops::neg(&ops::_chain(grad, &ops::div_tensor_mode(self_, other, Some("floor"))?)?),
 }
 
-register!(FLOOR_DIVIDE__TENSOR, Autograd, floor_divide__tensor);
-
-fn floor_divide_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("floor_divide", [self_, other, out])?;
-    let _below = record::below();
-    ops::floor_divide_out(self_, other, out)
+recorded! {
+    REMAINDER_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    RemainderBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
 }
 
-register!(FLOOR_DIVIDE_OUT, Autograd, floor_divide_out);
-register!(FLOOR_DIVIDE_OUT, ForwardGrad, floor_divide_out);
-
-pub(super) struct FloorDivideBackward1;
-
-impl Backward for FloorDivideBackward1 {
-    const NAME: &'static str = "FloorDivideBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
+recorded_in_place! {
+    REMAINDER__TENSOR(self_, other), edges of [self_, other];
+    RemainderBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::original(edges[1].is_some(), self_)? }
 }
 
-fn floor_divide_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::floor_divide_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, FloorDivideBackward1);
-    }
-    Ok(result)
+out_variant! { REMAINDER_TENSOR_OUT(self_, other, out), refused of [self_, other, out] }
+
+node! {
+    RemainderBackward1 {} gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
 }
 
-register!(FLOOR_DIVIDE_SCALAR, Autograd, floor_divide_scalar);
-
-fn floor_divide_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("floor_divide", [self_, out])?;
-    let _below = record::below();
-    ops::floor_divide_scalar_out(self_, other, out)
+recorded! {
+    REMAINDER_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), RemainderBackward1 {}
 }
 
-register!(FLOOR_DIVIDE_SCALAR_OUT, Autograd, floor_divide_scalar_out);
-register!(FLOOR_DIVIDE_SCALAR_OUT, ForwardGrad, floor_divide_scalar_out);
+out_variant! { REMAINDER_SCALAR_OUT(self_, other, out), refused of [self_, out] }
 
-fn floor_divide__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::floor_divide__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::floor_divide__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, FloorDivideBackward1)
+recorded_in_place! {
+    REMAINDER__SCALAR(self_, other), edges of [self_];
+    RemainderBackward1 {}
 }
 
-register!(FLOOR_DIVIDE__SCALAR, Autograd, floor_divide__scalar);
-
-fn true_divide_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("true_divide", [self_, other, out])?;
-    let _below = record::below();
-    ops::true_divide_out(self_, other, out)
+node! {
+    RemainderBackward2 { other: SavedVariable, self_: Scalar } gradients(self, grads, grad = 0) [other];
+    other => ops::neg(&ops::_chain(grad, &ops::div_tensor_mode(&ops::scalar_tensor(self.self_, grad.options().dtype,
+        grad.options().layout, grad.options().device, grad.options().pin_memory)?, other, Some("floor"))?)?),
 }
 
-register!(TRUE_DIVIDE_OUT, Autograd, true_divide_out);
-register!(TRUE_DIVIDE_OUT, ForwardGrad, true_divide_out);
-
-pub(super) struct RemainderBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
+recorded! {
+    REMAINDER_SCALAR_TENSOR(self_, other) -> result, edges of [other];
+    set_history(&mut result), RemainderBackward2 { other: SavedVariable::input(other, 0)?, self_ }
 }
 
-impl Backward for RemainderBackward0 {
-    const NAME: &'static str = "RemainderBackward0";
-    const SAVES: bool = true;
+out_variant! { REMAINDER_SCALAR_TENSOR_OUT(self_, other, out), refused of [other, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| Ok(grad.clone()), &|| {
-                let other = &record::unpack(&self.other, cx)?;
-                let self_ = &record::unpack(&self.self_, cx)?;
-                ops::neg(&ops::_chain(grad, &ops::div_tensor_mode(self_, other, Some("floor"))?)?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
+node! {
+    FmodBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+    other [other, self_] => ops::neg(&ops::_chain(grad, &ops::div_tensor_mode(self_, other, Some("trunc"))?)?),
 }
 
-fn remainder_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::remainder_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = RemainderBackward0 {
-            other: record::saved_input(edges[1].is_some(), other, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    FMOD_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    FmodBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
 }
 
-register!(REMAINDER_TENSOR, Autograd, remainder_tensor);
-
-fn remainder__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::remainder__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = RemainderBackward0 {
-        other: record::saved_input(edges[1].is_some(), other, 1)?,
-        self_: record::original(edges[1].is_some(), self_)?,
-    };
-    {
-        let _below = record::below();
-        ops::remainder__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    FMOD__TENSOR(self_, other), edges of [self_, other];
+    FmodBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::original(edges[1].is_some(), self_)? }
 }
 
-register!(REMAINDER__TENSOR, Autograd, remainder__tensor);
+out_variant! { FMOD_TENSOR_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn remainder_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("remainder", [self_, other, out])?;
-    let _below = record::below();
-    ops::remainder_tensor_out(self_, other, out)
+node! {
+    FmodBackward1 {} gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
 }
 
-register!(REMAINDER_TENSOR_OUT, Autograd, remainder_tensor_out);
-register!(REMAINDER_TENSOR_OUT, ForwardGrad, remainder_tensor_out);
-
-pub(super) struct RemainderBackward1;
-
-impl Backward for RemainderBackward1 {
-    const NAME: &'static str = "RemainderBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
-    }
+recorded! {
+    FMOD_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), FmodBackward1 {}
 }
 
-fn remainder_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::remainder_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, RemainderBackward1);
-    }
-    Ok(result)
+out_variant! { FMOD_SCALAR_OUT(self_, other, out), refused of [self_, out] }
+
+recorded_in_place! {
+    FMOD__SCALAR(self_, other), edges of [self_];
+    FmodBackward1 {}
 }
-
-register!(REMAINDER_SCALAR, Autograd, remainder_scalar);
-
-fn remainder_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("remainder", [self_, out])?;
-    let _below = record::below();
-    ops::remainder_scalar_out(self_, other, out)
-}
-
-register!(REMAINDER_SCALAR_OUT, Autograd, remainder_scalar_out);
-register!(REMAINDER_SCALAR_OUT, ForwardGrad, remainder_scalar_out);
-
-fn remainder__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::remainder__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::remainder__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, RemainderBackward1)
-}
-
-register!(REMAINDER__SCALAR, Autograd, remainder__scalar);
-
-pub(super) struct RemainderBackward2 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: Scalar,
-}
-
-impl Backward for RemainderBackward2 {
-    const NAME: &'static str = "RemainderBackward2";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::neg(&ops::_chain(
-                    grad,
-                    &ops::div_tensor_mode(
-                        &ops::scalar_tensor(
-                            self.self_,
-                            grad.options().dtype,
-                            grad.options().layout,
-                            grad.options().device,
-                            grad.options().pin_memory,
-                        )?,
-                        other,
-                        Some("floor"),
-                    )?,
-                )?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-    }
-}
-
-fn remainder_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::remainder_scalar_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([other])? {
-        let backward = RemainderBackward2 { other: SavedVariable::input(other, 0)?, self_ };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(REMAINDER_SCALAR_TENSOR, Autograd, remainder_scalar_tensor);
-
-fn remainder_scalar_tensor_out(_: DispatchKeySet, self_: Scalar, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("remainder", [other, out])?;
-    let _below = record::below();
-    ops::remainder_scalar_tensor_out(self_, other, out)
-}
-
-register!(REMAINDER_SCALAR_TENSOR_OUT, Autograd, remainder_scalar_tensor_out);
-register!(REMAINDER_SCALAR_TENSOR_OUT, ForwardGrad, remainder_scalar_tensor_out);
-
-pub(super) struct FmodBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for FmodBackward0 {
-    const NAME: &'static str = "FmodBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| Ok(grad.clone()), &|| {
-                let other = &record::unpack(&self.other, cx)?;
-                let self_ = &record::unpack(&self.self_, cx)?;
-                ops::neg(&ops::_chain(grad, &ops::div_tensor_mode(self_, other, Some("trunc"))?)?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn fmod_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::fmod_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = FmodBackward0 {
-            other: record::saved_input(edges[1].is_some(), other, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(FMOD_TENSOR, Autograd, fmod_tensor);
-
-fn fmod__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::fmod__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = FmodBackward0 {
-        other: record::saved_input(edges[1].is_some(), other, 1)?,
-        self_: record::original(edges[1].is_some(), self_)?,
-    };
-    {
-        let _below = record::below();
-        ops::fmod__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(FMOD__TENSOR, Autograd, fmod__tensor);
-
-fn fmod_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("fmod", [self_, other, out])?;
-    let _below = record::below();
-    ops::fmod_tensor_out(self_, other, out)
-}
-
-register!(FMOD_TENSOR_OUT, Autograd, fmod_tensor_out);
-register!(FMOD_TENSOR_OUT, ForwardGrad, fmod_tensor_out);
-
-pub(super) struct FmodBackward1;
-
-impl Backward for FmodBackward1 {
-    const NAME: &'static str = "FmodBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
-    }
-}
-
-fn fmod_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::fmod_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, FmodBackward1);
-    }
-    Ok(result)
-}
-
-register!(FMOD_SCALAR, Autograd, fmod_scalar);
-
-fn fmod_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("fmod", [self_, out])?;
-    let _below = record::below();
-    ops::fmod_scalar_out(self_, other, out)
-}
-
-register!(FMOD_SCALAR_OUT, Autograd, fmod_scalar_out);
-register!(FMOD_SCALAR_OUT, ForwardGrad, fmod_scalar_out);
-
-fn fmod__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::fmod__scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::fmod__scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, FmodBackward1)
-}
-
-register!(FMOD__SCALAR, Autograd, fmod__scalar);

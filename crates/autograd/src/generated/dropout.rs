@@ -2,105 +2,30 @@
 
 //! Recording of the operators in `dropout`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded};
+use crate::{SavedVariable, formulas};
+use flambeau_ops::ops;
 
-pub(super) struct NativeDropoutBackward0 {
-    pub(super) p: f64,
-    pub(super) train: Option<bool>,
-    pub(super) result1: SavedVariable,
+node! {
+    NativeDropoutBackward0 { p: f64, train: Option<bool>, result1: SavedVariable }
+    gradients(self, grads, grad = 0) [result1];
+    input => ops::native_dropout_backward(grad, result1, formulas::dropout_scale(self.p, self.train)?),
 }
 
-impl Backward for NativeDropoutBackward0 {
-    const NAME: &'static str = "NativeDropoutBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result1 = &self.result1.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::native_dropout_backward(grad, result1, formulas::dropout_scale(self.p, self.train)?)],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result1.owns(visit);
-    }
+recorded! {
+    NATIVE_DROPOUT(input, p, train) -> (result0, result1), edges of [input];
+    set_history_of_some(&[&result0, &result1], &[true, false]),
+    NativeDropoutBackward0 { p, train, result1: SavedVariable::output(&result1, 1)? }
 }
 
-fn native_dropout(
-    _: DispatchKeySet,
-    input: &Tensor,
-    p: f64,
-    train: Option<bool>,
-) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::native_dropout(input, p, train)?
-    };
-    if let Some(edges) = record::recorded_edges([input])? {
-        let backward = NativeDropoutBackward0 { p, train, result1: SavedVariable::output(&result1, 1)? };
-        record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
-    }
-    Ok((result0, result1))
+out_variant! { NATIVE_DROPOUT_OUT(input, p, train, out0, out1), refused of [input, out0, out1] }
+
+node! {
+    NativeDropoutBackwardBackward0 { mask: SavedVariable, scale: f64 } gradients(self, grads, grad = 0) [mask];
+    grad_output => ops::native_dropout_backward(grad, mask, self.scale),
 }
 
-register!(NATIVE_DROPOUT, Autograd, native_dropout);
-
-fn native_dropout_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    p: f64,
-    train: Option<bool>,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    record::check_out("native_dropout", [input, out0, out1])?;
-    let _below = record::below();
-    ops::native_dropout_out(input, p, train, out0, out1)
+recorded! {
+    NATIVE_DROPOUT_BACKWARD(grad_output, mask, scale) -> result, edges of [grad_output];
+    set_history(&mut result), NativeDropoutBackwardBackward0 { mask: SavedVariable::other(mask)?, scale }
 }
-
-register!(NATIVE_DROPOUT_OUT, Autograd, native_dropout_out);
-register!(NATIVE_DROPOUT_OUT, ForwardGrad, native_dropout_out);
-
-pub(super) struct NativeDropoutBackwardBackward0 {
-    pub(super) mask: SavedVariable,
-    pub(super) scale: f64,
-}
-
-impl Backward for NativeDropoutBackwardBackward0 {
-    const NAME: &'static str = "NativeDropoutBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let mask = &self.mask.unpack(cx)?;
-        record::gradients(cx, [&|| ops::native_dropout_backward(grad, mask, self.scale)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.mask.owns(visit);
-    }
-}
-
-fn native_dropout_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    mask: &Tensor,
-    scale: f64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::native_dropout_backward(grad_output, mask, scale)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output])? {
-        let backward = NativeDropoutBackwardBackward0 { mask: SavedVariable::other(mask)?, scale };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(NATIVE_DROPOUT_BACKWARD, Autograd, native_dropout_backward);

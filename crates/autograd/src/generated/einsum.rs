@@ -2,32 +2,7 @@
 
 //! Recording of the operators in `einsum`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn tensordot_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    dims_self: &[i64],
-    dims_other: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("tensordot", [self_, other, out])?;
-    let _below = record::below();
-    ops::tensordot_out(self_, other, dims_self, dims_other, out)
-}
-
-register!(TENSORDOT_OUT, Autograd, tensordot_out);
-register!(TENSORDOT_OUT, ForwardGrad, tensordot_out);
-
-fn inner_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("inner", [self_, other, out])?;
-    let _below = record::below();
-    ops::inner_out(self_, other, out)
-}
-
-register!(INNER_OUT, Autograd, inner_out);
-register!(INNER_OUT, ForwardGrad, inner_out);
+out_variant! { TENSORDOT_OUT(self_, other, dims_self, dims_other, out), refused of [self_, other, out] }
+out_variant! { INNER_OUT(self_, other, out), refused of [self_, other, out] }

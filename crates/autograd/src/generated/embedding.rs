@@ -2,154 +2,40 @@
 
 //! Recording of the operators in `embedding`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded};
+use crate::{SavedVariable, formulas};
+use flambeau_ops::ops;
 
-pub(super) struct EmbeddingBackward0 {
-    pub(super) indices: SavedVariable,
-    pub(super) padding_idx: i64,
-    pub(super) scale_grad_by_freq: bool,
-    pub(super) sparse: bool,
-    pub(super) weight_size0: i64,
+node! {
+    EmbeddingBackward0 { indices: SavedVariable, padding_idx: i64, scale_grad_by_freq: bool, sparse: bool,
+        weight_size0: i64 }
+    gradients(self, grads, grad = 0) [indices];
+    weight => ops::embedding_backward(grad, indices, self.weight_size0, self.padding_idx, self.scale_grad_by_freq,
+        self.sparse),
 }
 
-impl Backward for EmbeddingBackward0 {
-    const NAME: &'static str = "EmbeddingBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::embedding_backward(
-                    grad,
-                    indices,
-                    self.weight_size0,
-                    self.padding_idx,
-                    self.scale_grad_by_freq,
-                    self.sparse,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
+recorded! {
+    EMBEDDING(weight, indices, padding_idx, scale_grad_by_freq, sparse) -> result, edges of [weight];
+    set_history(&mut result),
+    EmbeddingBackward0 { indices: SavedVariable::other(indices)?, padding_idx, scale_grad_by_freq, sparse,
+        weight_size0: weight.size(0)? }
 }
 
-fn embedding(
-    _: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?
-    };
-    if let Some(edges) = record::recorded_edges([weight])? {
-        let backward = EmbeddingBackward0 {
-            indices: SavedVariable::other(indices)?,
-            padding_idx,
-            scale_grad_by_freq,
-            sparse,
-            weight_size0: weight.size(0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { EMBEDDING_OUT(weight, indices, padding_idx, scale_grad_by_freq, sparse, out), refused of [weight,
+indices, out] }
+
+node! {
+    EmbeddingDenseBackwardBackward0 { indices: SavedVariable, padding_idx: i64, scale_grad_by_freq: bool }
+    gradients(self, grads, grad = 0) [indices];
+    grad_output => formulas::embedding_double_backward(grad, indices, self.padding_idx, self.scale_grad_by_freq),
 }
 
-register!(EMBEDDING, Autograd, embedding);
-
-fn embedding_out(
-    _: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("embedding", [weight, indices, out])?;
-    let _below = record::below();
-    ops::embedding_out(weight, indices, padding_idx, scale_grad_by_freq, sparse, out)
+recorded! {
+    EMBEDDING_DENSE_BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq) -> result,
+    edges of [grad_output];
+    set_history(&mut result),
+    EmbeddingDenseBackwardBackward0 { indices: SavedVariable::other(indices)?, padding_idx, scale_grad_by_freq }
 }
 
-register!(EMBEDDING_OUT, Autograd, embedding_out);
-register!(EMBEDDING_OUT, ForwardGrad, embedding_out);
-
-pub(super) struct EmbeddingDenseBackwardBackward0 {
-    pub(super) indices: SavedVariable,
-    pub(super) padding_idx: i64,
-    pub(super) scale_grad_by_freq: bool,
-}
-
-impl Backward for EmbeddingDenseBackwardBackward0 {
-    const NAME: &'static str = "EmbeddingDenseBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                formulas::embedding_double_backward(grad, indices, self.padding_idx, self.scale_grad_by_freq)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
-}
-
-fn embedding_dense_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output])? {
-        let backward = EmbeddingDenseBackwardBackward0 {
-            indices: SavedVariable::other(indices)?,
-            padding_idx,
-            scale_grad_by_freq,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(EMBEDDING_DENSE_BACKWARD, Autograd, embedding_dense_backward);
-
-fn embedding_dense_backward_out(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("embedding_dense_backward", [grad_output, indices, out])?;
-    let _below = record::below();
-    ops::embedding_dense_backward_out(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out)
-}
-
-register!(EMBEDDING_DENSE_BACKWARD_OUT, Autograd, embedding_dense_backward_out);
-register!(EMBEDDING_DENSE_BACKWARD_OUT, ForwardGrad, embedding_dense_backward_out);
+out_variant! { EMBEDDING_DENSE_BACKWARD_OUT(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out),
+refused of [grad_output, indices, out] }

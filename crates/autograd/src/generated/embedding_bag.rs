@@ -2,291 +2,45 @@
 
 //! Recording of the operators in `embedding_bag`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded};
+use crate::{SavedVariable, record};
+use flambeau_ops::ops;
 
-pub(super) struct EmbeddingBagBackward0 {
-    pub(super) indices: SavedVariable,
-    pub(super) mode: i64,
-    pub(super) offsets: SavedVariable,
-    pub(super) padding_idx: i64,
-    pub(super) per_sample_weights: Option<SavedVariable>,
-    pub(super) scale_grad_by_freq: bool,
-    pub(super) sparse: bool,
-    pub(super) weight: Option<SavedVariable>,
-    pub(super) weight_size0: i64,
-    pub(super) result1: SavedVariable,
-    pub(super) result2: SavedVariable,
-    pub(super) result3: SavedVariable,
+node! {
+    EmbeddingBagBackward0 { indices: SavedVariable, mode: i64, offsets: SavedVariable, padding_idx: i64,
+        per_sample_weights: Option<SavedVariable>, scale_grad_by_freq: bool, sparse: bool, weight: MaybeSaved,
+        weight_size0: i64, result1: SavedVariable, result2: SavedVariable, result3: SavedVariable }
+    gradients(self, grads, grad = 0) [indices, offsets, result1];
+    weight [per_sample_weights, result2, result3] => ops::_embedding_bag_backward(grad, indices, offsets, result1,
+        result2, result3, self.weight_size0, self.scale_grad_by_freq, self.mode, self.sparse,
+        per_sample_weights.as_ref(), self.padding_idx),
+    per_sample_weights [weight] => ops::_embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets,
+        result1, self.mode, self.padding_idx),
 }
 
-impl Backward for EmbeddingBagBackward0 {
-    const NAME: &'static str = "EmbeddingBagBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        let offsets = &self.offsets.unpack(cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let per_sample_weights = &record::unpack_optional(&self.per_sample_weights, cx)?;
-                    let result2 = &self.result2.unpack(cx)?;
-                    let result3 = &self.result3.unpack(cx)?;
-                    ops::_embedding_bag_backward(
-                        grad,
-                        indices,
-                        offsets,
-                        result1,
-                        result2,
-                        result3,
-                        self.weight_size0,
-                        self.scale_grad_by_freq,
-                        self.mode,
-                        self.sparse,
-                        per_sample_weights.as_ref(),
-                        self.padding_idx,
-                    )
-                },
-                &|| {
-                    let weight = &record::unpack(&self.weight, cx)?;
-                    ops::_embedding_bag_per_sample_weights_backward(
-                        grad,
-                        weight,
-                        indices,
-                        offsets,
-                        result1,
-                        self.mode,
-                        self.padding_idx,
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-        self.offsets.owns(visit);
-        self.per_sample_weights.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-        self.result1.owns(visit);
-        self.result2.owns(visit);
-        self.result3.owns(visit);
-    }
+recorded! {
+    _EMBEDDING_BAG(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+        include_last_offset, padding_idx) -> (result0, result1, result2, result3),
+    edges of_optional [weight, per_sample_weights];
+    set_history_of_some(&[&result0, &result1, &result2, &result3], &[true, false, false, false]),
+    EmbeddingBagBackward0 { indices: SavedVariable::other(indices)?, mode, offsets: SavedVariable::other(offsets)?,
+        padding_idx, per_sample_weights: record::saved_optional(edges[0].is_some(), per_sample_weights)?,
+        scale_grad_by_freq, sparse, weight: record::saved_input(edges[1].is_some(), weight, 0)?,
+        weight_size0: weight.size(0)?, result1: SavedVariable::output(&result1, 1)?,
+        result2: SavedVariable::output(&result2, 2)?, result3: SavedVariable::output(&result3, 3)? }
 }
 
-fn _embedding_bag(
-    _: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2, result3) = {
-        let _below = record::below();
-        ops::_embedding_bag(
-            weight,
-            indices,
-            offsets,
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            per_sample_weights,
-            include_last_offset,
-            padding_idx,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(weight), per_sample_weights])? {
-        let backward = EmbeddingBagBackward0 {
-            indices: SavedVariable::other(indices)?,
-            mode,
-            offsets: SavedVariable::other(offsets)?,
-            padding_idx,
-            per_sample_weights: record::saved_optional(edges[0].is_some(), per_sample_weights)?,
-            scale_grad_by_freq,
-            sparse,
-            weight: record::saved_input(edges[1].is_some(), weight, 0)?,
-            weight_size0: weight.size(0)?,
-            result1: SavedVariable::output(&result1, 1)?,
-            result2: SavedVariable::output(&result2, 2)?,
-            result3: SavedVariable::output(&result3, 3)?,
-        };
-        record::set_history_of_some(
-            &[&result0, &result1, &result2, &result3],
-            &[true, false, false, false],
-            edges,
-            backward,
-        );
-    }
-    Ok((result0, result1, result2, result3))
-}
+out_variant! { _EMBEDDING_BAG_OUT(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+include_last_offset, padding_idx, out0, out1, out2, out3), refused of_any [weight, indices, offsets,
+per_sample_weights, out0, out1, out2, out3] }
 
-register!(_EMBEDDING_BAG, Autograd, _embedding_bag);
+out_variant! { _EMBEDDING_BAG_FORWARD_ONLY_OUT(weight, indices, offsets, scale_grad_by_freq, mode, sparse,
+per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3), refused of_any [weight, indices,
+offsets, per_sample_weights, out0, out1, out2, out3] }
 
-fn _embedding_bag_out(
-    _: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-    out3: &Tensor,
-) -> Result<()> {
-    record::check_out_of(
-        "_embedding_bag",
-        &[&weight, &indices, &offsets, &per_sample_weights, &out0, &out1, &out2, &out3],
-    )?;
-    let _below = record::below();
-    ops::_embedding_bag_out(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-        out0,
-        out1,
-        out2,
-        out3,
-    )
-}
+out_variant! { _EMBEDDING_BAG_DENSE_BACKWARD_OUT(grad, indices, offset2bag, bag_size, maximum_indices, num_weights,
+scale_grad_by_freq, mode, per_sample_weights, padding_idx, out), refused of_any [grad, indices, offset2bag,
+bag_size, maximum_indices, per_sample_weights, out] }
 
-register!(_EMBEDDING_BAG_OUT, Autograd, _embedding_bag_out);
-register!(_EMBEDDING_BAG_OUT, ForwardGrad, _embedding_bag_out);
-
-fn _embedding_bag_forward_only_out(
-    _: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-    out3: &Tensor,
-) -> Result<()> {
-    record::check_out_of(
-        "_embedding_bag_forward_only",
-        &[&weight, &indices, &offsets, &per_sample_weights, &out0, &out1, &out2, &out3],
-    )?;
-    let _below = record::below();
-    ops::_embedding_bag_forward_only_out(
-        weight,
-        indices,
-        offsets,
-        scale_grad_by_freq,
-        mode,
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        padding_idx,
-        out0,
-        out1,
-        out2,
-        out3,
-    )
-}
-
-register!(_EMBEDDING_BAG_FORWARD_ONLY_OUT, Autograd, _embedding_bag_forward_only_out);
-register!(_EMBEDDING_BAG_FORWARD_ONLY_OUT, ForwardGrad, _embedding_bag_forward_only_out);
-
-fn _embedding_bag_dense_backward_out(
-    _: DispatchKeySet,
-    grad: &Tensor,
-    indices: &Tensor,
-    offset2bag: &Tensor,
-    bag_size: &Tensor,
-    maximum_indices: &Tensor,
-    num_weights: i64,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    per_sample_weights: Option<&Tensor>,
-    padding_idx: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of(
-        "_embedding_bag_dense_backward",
-        &[&grad, &indices, &offset2bag, &bag_size, &maximum_indices, &per_sample_weights, &out],
-    )?;
-    let _below = record::below();
-    ops::_embedding_bag_dense_backward_out(
-        grad,
-        indices,
-        offset2bag,
-        bag_size,
-        maximum_indices,
-        num_weights,
-        scale_grad_by_freq,
-        mode,
-        per_sample_weights,
-        padding_idx,
-        out,
-    )
-}
-
-register!(_EMBEDDING_BAG_DENSE_BACKWARD_OUT, Autograd, _embedding_bag_dense_backward_out);
-register!(_EMBEDDING_BAG_DENSE_BACKWARD_OUT, ForwardGrad, _embedding_bag_dense_backward_out);
-
-fn _embedding_bag_per_sample_weights_backward_out(
-    _: DispatchKeySet,
-    grad: &Tensor,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    offset2bag: &Tensor,
-    mode: i64,
-    padding_idx: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out(
-        "_embedding_bag_per_sample_weights_backward",
-        [grad, weight, indices, offsets, offset2bag, out],
-    )?;
-    let _below = record::below();
-    ops::_embedding_bag_per_sample_weights_backward_out(
-        grad,
-        weight,
-        indices,
-        offsets,
-        offset2bag,
-        mode,
-        padding_idx,
-        out,
-    )
-}
-
-register!(
-    _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT,
-    Autograd,
-    _embedding_bag_per_sample_weights_backward_out
-);
-register!(
-    _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT,
-    ForwardGrad,
-    _embedding_bag_per_sample_weights_backward_out
-);
+out_variant! { _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT(grad, weight, indices, offsets, offset2bag, mode,
+padding_idx, out), refused of [grad, weight, indices, offsets, offset2bag, out] }

@@ -2,120 +2,43 @@
 
 //! Recording of the operators in `flip_roll`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::formulas;
+use crate::record::{node, out_variant, recorded};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-pub(super) struct FlipBackward0 {
-    pub(super) dims: DimVec,
+node! {
+    FlipBackward0 { dims: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => ops::flip(grad, &self.dims),
 }
 
-impl Backward for FlipBackward0 {
-    const NAME: &'static str = "FlipBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::flip(grad, &self.dims)])
-    }
+recorded! {
+    FLIP(self_, dims) -> result, edges of [self_];
+    set_history(&mut result), FlipBackward0 { dims: DimVec::from_slice(dims) }
 }
 
-fn flip(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::flip(self_, dims)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = FlipBackward0 { dims: DimVec::from_slice(dims) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { FLIP_OUT(self_, dims, out), refused of [self_, out] }
+
+node! {
+    RollBackward0 { dims: DimVec, shifts: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => formulas::roll_backward(grad, &self.shifts, &self.dims),
 }
 
-register!(FLIP, Autograd, flip);
-
-fn flip_out(_: DispatchKeySet, self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("flip", [self_, out])?;
-    let _below = record::below();
-    ops::flip_out(self_, dims, out)
+recorded! {
+    ROLL(self_, shifts, dims) -> result, edges of [self_];
+    set_history(&mut result), RollBackward0 { dims: DimVec::from_slice(dims), shifts: DimVec::from_slice(shifts) }
 }
 
-register!(FLIP_OUT, Autograd, flip_out);
-register!(FLIP_OUT, ForwardGrad, flip_out);
+out_variant! { ROLL_OUT(self_, shifts, dims, out), refused of [self_, out] }
 
-pub(super) struct RollBackward0 {
-    pub(super) dims: DimVec,
-    pub(super) shifts: DimVec,
+node! {
+    Rot90Backward0 { dims: DimVec, k: i64 } gradients(self, grads, grad = 0) [];
+    self_ => ops::rot90(grad, -self.k, &self.dims),
 }
 
-impl Backward for RollBackward0 {
-    const NAME: &'static str = "RollBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| formulas::roll_backward(grad, &self.shifts, &self.dims)])
-    }
+recorded! {
+    ROT90(self_, k, dims) -> result, edges of [self_];
+    set_history(&mut result), Rot90Backward0 { dims: DimVec::from_slice(dims), k }
 }
 
-fn roll(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::roll(self_, shifts, dims)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = RollBackward0 { dims: DimVec::from_slice(dims), shifts: DimVec::from_slice(shifts) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ROLL, Autograd, roll);
-
-fn roll_out(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("roll", [self_, out])?;
-    let _below = record::below();
-    ops::roll_out(self_, shifts, dims, out)
-}
-
-register!(ROLL_OUT, Autograd, roll_out);
-register!(ROLL_OUT, ForwardGrad, roll_out);
-
-pub(super) struct Rot90Backward0 {
-    pub(super) dims: DimVec,
-    pub(super) k: i64,
-}
-
-impl Backward for Rot90Backward0 {
-    const NAME: &'static str = "Rot90Backward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::rot90(grad, -self.k, &self.dims)])
-    }
-}
-
-fn rot90(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::rot90(self_, k, dims)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = Rot90Backward0 { dims: DimVec::from_slice(dims), k };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ROT90, Autograd, rot90);
-
-fn rot90_out(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("rot90", [self_, out])?;
-    let _below = record::below();
-    ops::rot90_out(self_, k, dims, out)
-}
-
-register!(ROT90_OUT, Autograd, rot90_out);
-register!(ROT90_OUT, ForwardGrad, rot90_out);
+out_variant! { ROT90_OUT(self_, k, dims, out), refused of [self_, out] }

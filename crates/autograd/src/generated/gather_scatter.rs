@@ -2,681 +2,165 @@
 
 //! Recording of the operators in `gather_scatter`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::{DimVec, Scalar};
+use flambeau_ops::ops;
 
-pub(super) struct GatherBackward0 {
-    pub(super) dim: i64,
-    pub(super) index: SavedVariable,
-    pub(super) self_: SavedVariable,
-    pub(super) sparse_grad: bool,
+node! {
+    GatherBackward0 { dim: i64, index: SavedVariable, self_: SavedVariable, sparse_grad: bool }
+    gradients(self, grads, grad = 0) [index, self_];
+    self_ => ops::gather_backward(grad, self_, self.dim, index, self.sparse_grad),
 }
 
-impl Backward for GatherBackward0 {
-    const NAME: &'static str = "GatherBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::gather_backward(grad, self_, self.dim, index, self.sparse_grad)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-        self.self_.owns(visit);
-    }
+recorded! {
+    GATHER(self_, dim, index, sparse_grad) -> result, edges of [self_];
+    set_history(&mut result),
+    GatherBackward0 { dim, index: SavedVariable::other(index)?, self_: SavedVariable::input(self_, 0)?, sparse_grad }
 }
 
-fn gather(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::gather(self_, dim, index, sparse_grad)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = GatherBackward0 {
-            dim,
-            index: SavedVariable::other(index)?,
-            self_: SavedVariable::input(self_, 0)?,
-            sparse_grad,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { GATHER_OUT(self_, dim, index, sparse_grad, out), refused of [self_, index, out] }
+
+node! {
+    ScatterBackward0 { dim: i64, index: SavedVariable, src_sizes: DimVec } gradients(self, grads, grad = 0) [index];
+    self_ => ops::scatter_value(grad, self.dim, index, Scalar::Int(0)),
+    src => formulas::scatter_source_backward(grad, self.dim, index, &self.src_sizes),
 }
 
-register!(GATHER, Autograd, gather);
-
-fn gather_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    sparse_grad: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("gather", [self_, index, out])?;
-    let _below = record::below();
-    ops::gather_out(self_, dim, index, sparse_grad, out)
+recorded! {
+    SCATTER_SRC(self_, dim, index, src) -> result, edges of [self_, src];
+    set_history(&mut result),
+    ScatterBackward0 { dim, index: SavedVariable::other(index)?, src_sizes: DimVec::from_slice(src.sizes()) }
 }
 
-register!(GATHER_OUT, Autograd, gather_out);
-register!(GATHER_OUT, ForwardGrad, gather_out);
+out_variant! { SCATTER_SRC_OUT(self_, dim, index, src, out), refused of [self_, index, src, out] }
 
-pub(super) struct ScatterBackward0 {
-    pub(super) dim: i64,
-    pub(super) index: SavedVariable,
-    pub(super) src_sizes: DimVec,
+recorded_in_place! {
+    SCATTER__SRC(self_, dim, index, src), edges of [self_, src];
+    ScatterBackward0 { dim, index: SavedVariable::other(index)?, src_sizes: DimVec::from_slice(src.sizes()) }
 }
 
-impl Backward for ScatterBackward0 {
-    const NAME: &'static str = "ScatterBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::scatter_value(grad, self.dim, index, Scalar::Int(0)), &|| {
-                formulas::scatter_source_backward(grad, self.dim, index, &self.src_sizes)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-    }
+node! {
+    ScatterBackward1 { dim: i64, index: SavedVariable } gradients(self, grads, grad = 0) [index];
+    self_ => ops::scatter_value(grad, self.dim, index, Scalar::Int(0)),
 }
 
-fn scatter_src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::scatter_src(self_, dim, index, src)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, src])? {
-        let backward = ScatterBackward0 {
-            dim,
-            index: SavedVariable::other(index)?,
-            src_sizes: DimVec::from_slice(src.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    SCATTER_VALUE(self_, dim, index, value) -> result, edges of [self_];
+    set_history(&mut result), ScatterBackward1 { dim, index: SavedVariable::other(index)? }
 }
 
-register!(SCATTER_SRC, Autograd, scatter_src);
+out_variant! { SCATTER_VALUE_OUT(self_, dim, index, value, out), refused of [self_, index, out] }
 
-fn scatter_src_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("scatter", [self_, index, src, out])?;
-    let _below = record::below();
-    ops::scatter_src_out(self_, dim, index, src, out)
+recorded_in_place! {
+    SCATTER__VALUE(self_, dim, index, value), edges of [self_];
+    ScatterBackward1 { dim, index: SavedVariable::other(index)? }
 }
 
-register!(SCATTER_SRC_OUT, Autograd, scatter_src_out);
-register!(SCATTER_SRC_OUT, ForwardGrad, scatter_src_out);
-
-fn scatter__src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, src]) {
-        let _below = record::below();
-        return ops::scatter__src(self_, dim, index, src);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, src])?;
-    let backward = ScatterBackward0 {
-        dim,
-        index: SavedVariable::other(index)?,
-        src_sizes: DimVec::from_slice(src.sizes()),
-    };
-    {
-        let _below = record::below();
-        ops::scatter__src(self_, dim, index, src)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    ScatterBackward2 { dim: i64, index: SavedVariable, reduce: String, self_: SavedVariable, src: SavedVariable,
+        result: SavedVariable }
+    inputs(self, grads, grad = 0) [index, self_, src, result];
+    several(_): self_, src => {
+        let (grad0, grad1) = formulas::scatter_reduce_backward(grad, self_, self.dim,
+        index, src, &self.reduce, true, result)?;
+        Ok([Some(grad0), Some(grad1)])
+    },
 }
 
-register!(SCATTER__SRC, Autograd, scatter__src);
-
-pub(super) struct ScatterBackward1 {
-    pub(super) dim: i64,
-    pub(super) index: SavedVariable,
+recorded! {
+    SCATTER_REDUCE(self_, dim, index, src, reduce) -> result, edges of [self_, src];
+    set_history(&mut result),
+    ScatterBackward2 { dim, index: SavedVariable::other(index)?, reduce: str::to_owned(reduce),
+        self_: SavedVariable::input(self_, 0)?, src: SavedVariable::input(src, 1)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for ScatterBackward1 {
-    const NAME: &'static str = "ScatterBackward1";
-    const SAVES: bool = true;
+out_variant! { SCATTER_REDUCE_OUT(self_, dim, index, src, reduce, out), refused of [self_, index, src, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        record::gradients(cx, [&|| ops::scatter_value(grad, self.dim, index, Scalar::Int(0))])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-    }
-}
-
-fn scatter_value(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::scatter_value(self_, dim, index, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ScatterBackward1 { dim, index: SavedVariable::other(index)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SCATTER_VALUE, Autograd, scatter_value);
-
-fn scatter_value_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("scatter", [self_, index, out])?;
-    let _below = record::below();
-    ops::scatter_value_out(self_, dim, index, value, out)
-}
-
-register!(SCATTER_VALUE_OUT, Autograd, scatter_value_out);
-register!(SCATTER_VALUE_OUT, ForwardGrad, scatter_value_out);
-
-fn scatter__value(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::scatter__value(self_, dim, index, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = ScatterBackward1 { dim, index: SavedVariable::other(index)? };
-    {
-        let _below = record::below();
-        ops::scatter__value(self_, dim, index, value)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(SCATTER__VALUE, Autograd, scatter__value);
-
-pub(super) struct ScatterBackward2 {
-    pub(super) dim: i64,
-    pub(super) index: SavedVariable,
-    pub(super) reduce: String,
-    pub(super) self_: SavedVariable,
-    pub(super) src: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for ScatterBackward2 {
-    const NAME: &'static str = "ScatterBackward2";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        let src = &self.src.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let (grad0, grad1) = formulas::scatter_reduce_backward(
-                grad,
-                self_,
-                self.dim,
-                index,
-                src,
-                &self.reduce,
-                true,
-                result,
-            )?;
-            Ok([Some(grad0), Some(grad1)])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-        self.self_.owns(visit);
-        self.src.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn scatter_reduce(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::scatter_reduce(self_, dim, index, src, reduce)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, src])? {
-        let backward = ScatterBackward2 {
-            dim,
-            index: SavedVariable::other(index)?,
-            reduce: str::to_owned(reduce),
-            self_: SavedVariable::input(self_, 0)?,
-            src: SavedVariable::input(src, 1)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SCATTER_REDUCE, Autograd, scatter_reduce);
-
-fn scatter_reduce_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("scatter", [self_, index, src, out])?;
-    let _below = record::below();
-    ops::scatter_reduce_out(self_, dim, index, src, reduce, out)
-}
-
-register!(SCATTER_REDUCE_OUT, Autograd, scatter_reduce_out);
-register!(SCATTER_REDUCE_OUT, ForwardGrad, scatter_reduce_out);
-
-fn scatter__reduce(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, src]) {
-        let _below = record::below();
-        return ops::scatter__reduce(self_, dim, index, src, reduce);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, src])?;
+recorded_in_place! {
+    SCATTER__REDUCE(self_, dim, index, src, reduce), edges of [self_, src];
     let saved_dim = dim;
     let saved_index = SavedVariable::other(index)?;
     let saved_reduce = str::to_owned(reduce);
     let saved_self = record::original_always(self_)?;
     let saved_src = SavedVariable::input(src, 1)?;
-    {
-        let _below = record::below();
-        ops::scatter__reduce(self_, dim, index, src, reduce)?;
-    }
-    let backward = ScatterBackward2 {
-        dim: saved_dim,
-        index: saved_index,
-        reduce: saved_reduce,
-        self_: saved_self,
-        src: saved_src,
-        result: SavedVariable::output(self_, 0)?,
-    };
-    record::rebase_history(self_, edges, backward)
+    after ScatterBackward2 { dim: saved_dim, index: saved_index, reduce: saved_reduce, self_: saved_self,
+        src: saved_src, result: SavedVariable::output(self_, 0)? }
 }
 
-register!(SCATTER__REDUCE, Autograd, scatter__reduce);
-
-pub(super) struct ScatterBackward3 {
-    pub(super) dim: i64,
-    pub(super) index: SavedVariable,
-    pub(super) reduce: String,
-    pub(super) value: Scalar,
+node! {
+    ScatterBackward3 { dim: i64, index: SavedVariable, reduce: String, value: Scalar }
+    gradients(self, grads, grad = 0) [index];
+    self_ => Ok(if &self.reduce == "multiply" { ops::_chain(grad, &ops::scatter_value_reduce(&ops::ones_like(grad,
+        None, None, None, None, None)?, self.dim, index, self.value, &self.reduce)?)? } else { grad.clone() }),
 }
 
-impl Backward for ScatterBackward3 {
-    const NAME: &'static str = "ScatterBackward3";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                Ok(if &self.reduce == "multiply" {
-                    ops::_chain(
-                        grad,
-                        &ops::scatter_value_reduce(
-                            &ops::ones_like(grad, None, None, None, None, None)?,
-                            self.dim,
-                            index,
-                            self.value,
-                            &self.reduce,
-                        )?,
-                    )?
-                } else {
-                    grad.clone()
-                })
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-    }
+recorded! {
+    SCATTER_VALUE_REDUCE(self_, dim, index, value, reduce) -> result, edges of [self_];
+    set_history(&mut result),
+    ScatterBackward3 { dim, index: SavedVariable::other(index)?, reduce: str::to_owned(reduce), value }
 }
 
-fn scatter_value_reduce(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::scatter_value_reduce(self_, dim, index, value, reduce)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ScatterBackward3 {
-            dim,
-            index: SavedVariable::other(index)?,
-            reduce: str::to_owned(reduce),
-            value,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { SCATTER_VALUE_REDUCE_OUT(self_, dim, index, value, reduce, out), refused of [self_, index, out] }
+
+recorded_in_place! {
+    SCATTER__VALUE_REDUCE(self_, dim, index, value, reduce), edges of [self_];
+    ScatterBackward3 { dim, index: SavedVariable::other(index)?, reduce: str::to_owned(reduce), value }
 }
 
-register!(SCATTER_VALUE_REDUCE, Autograd, scatter_value_reduce);
-
-fn scatter_value_reduce_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("scatter", [self_, index, out])?;
-    let _below = record::below();
-    ops::scatter_value_reduce_out(self_, dim, index, value, reduce, out)
+node! {
+    ScatterAddBackward0 { dim: i64, index: MaybeSaved, src_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+    src [index] => formulas::scatter_source_backward(grad, self.dim, index, &self.src_sizes),
 }
 
-register!(SCATTER_VALUE_REDUCE_OUT, Autograd, scatter_value_reduce_out);
-register!(SCATTER_VALUE_REDUCE_OUT, ForwardGrad, scatter_value_reduce_out);
-
-fn scatter__value_reduce(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::scatter__value_reduce(self_, dim, index, value, reduce);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward =
-        ScatterBackward3 { dim, index: SavedVariable::other(index)?, reduce: str::to_owned(reduce), value };
-    {
-        let _below = record::below();
-        ops::scatter__value_reduce(self_, dim, index, value, reduce)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    SCATTER_ADD(self_, dim, index, src) -> result, edges of [self_, src];
+    set_history(&mut result),
+    ScatterAddBackward0 { dim, index: record::saved_other(edges[1].is_some(), index)?,
+        src_sizes: DimVec::from_slice(src.sizes()) }
 }
 
-register!(SCATTER__VALUE_REDUCE, Autograd, scatter__value_reduce);
+out_variant! { SCATTER_ADD_OUT(self_, dim, index, src, out), refused of [self_, index, src, out] }
 
-pub(super) struct ScatterAddBackward0 {
-    pub(super) dim: i64,
-    pub(super) index: Option<SavedVariable>,
-    pub(super) src_sizes: DimVec,
+recorded_in_place! {
+    SCATTER_ADD_(self_, dim, index, src), edges of [self_, src];
+    ScatterAddBackward0 { dim, index: record::saved_other(edges[1].is_some(), index)?,
+        src_sizes: DimVec::from_slice(src.sizes()) }
 }
 
-impl Backward for ScatterAddBackward0 {
-    const NAME: &'static str = "ScatterAddBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| Ok(grad.clone()), &|| {
-                let index = &record::unpack(&self.index, cx)?;
-                formulas::scatter_source_backward(grad, self.dim, index, &self.src_sizes)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.iter().for_each(|saved| saved.owns(visit));
-    }
+node! {
+    ScatterReduceBackward0 { dim: i64, include_self: bool, index: SavedVariable, reduce: String, self_: SavedVariable,
+        src: SavedVariable, result: SavedVariable }
+    inputs(self, grads, grad = 0) [index, self_, src, result];
+    several(_): self_, src => {
+        let (grad0, grad1) = formulas::scatter_reduce_backward(grad, self_, self.dim,
+        index, src, &self.reduce, self.include_self, result)?;
+        Ok([Some(grad0), Some(grad1)])
+    },
 }
 
-fn scatter_add(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::scatter_add(self_, dim, index, src)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, src])? {
-        let backward = ScatterAddBackward0 {
-            dim,
-            index: record::saved_other(edges[1].is_some(), index)?,
-            src_sizes: DimVec::from_slice(src.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    SCATTER_REDUCE_TWO(self_, dim, index, src, reduce, include_self) -> result, edges of [self_, src];
+    set_history(&mut result),
+    ScatterReduceBackward0 { dim, include_self, index: SavedVariable::other(index)?, reduce: str::to_owned(reduce),
+        self_: SavedVariable::input(self_, 0)?, src: SavedVariable::input(src, 1)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-register!(SCATTER_ADD, Autograd, scatter_add);
-
-fn scatter_add_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("scatter_add", [self_, index, src, out])?;
-    let _below = record::below();
-    ops::scatter_add_out(self_, dim, index, src, out)
-}
-
-register!(SCATTER_ADD_OUT, Autograd, scatter_add_out);
-register!(SCATTER_ADD_OUT, ForwardGrad, scatter_add_out);
-
-fn scatter_add_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, src]) {
-        let _below = record::below();
-        return ops::scatter_add_(self_, dim, index, src);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, src])?;
-    let backward = ScatterAddBackward0 {
-        dim,
-        index: record::saved_other(edges[1].is_some(), index)?,
-        src_sizes: DimVec::from_slice(src.sizes()),
-    };
-    {
-        let _below = record::below();
-        ops::scatter_add_(self_, dim, index, src)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(SCATTER_ADD_, Autograd, scatter_add_);
-
-pub(super) struct ScatterReduceBackward0 {
-    pub(super) dim: i64,
-    pub(super) include_self: bool,
-    pub(super) index: SavedVariable,
-    pub(super) reduce: String,
-    pub(super) self_: SavedVariable,
-    pub(super) src: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for ScatterReduceBackward0 {
-    const NAME: &'static str = "ScatterReduceBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        let src = &self.src.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let (grad0, grad1) = formulas::scatter_reduce_backward(
-                grad,
-                self_,
-                self.dim,
-                index,
-                src,
-                &self.reduce,
-                self.include_self,
-                result,
-            )?;
-            Ok([Some(grad0), Some(grad1)])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-        self.self_.owns(visit);
-        self.src.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn scatter_reduce_two(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, src])? {
-        let backward = ScatterReduceBackward0 {
-            dim,
-            include_self,
-            index: SavedVariable::other(index)?,
-            reduce: str::to_owned(reduce),
-            self_: SavedVariable::input(self_, 0)?,
-            src: SavedVariable::input(src, 1)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SCATTER_REDUCE_TWO, Autograd, scatter_reduce_two);
-
-fn scatter_reduce__two(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, src]) {
-        let _below = record::below();
-        return ops::scatter_reduce__two(self_, dim, index, src, reduce, include_self);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, src])?;
+recorded_in_place! {
+    SCATTER_REDUCE__TWO(self_, dim, index, src, reduce, include_self), edges of [self_, src];
     let saved_dim = dim;
     let saved_include_self = include_self;
     let saved_index = SavedVariable::other(index)?;
     let saved_reduce = str::to_owned(reduce);
     let saved_self = record::original_always(self_)?;
     let saved_src = SavedVariable::input(src, 1)?;
-    {
-        let _below = record::below();
-        ops::scatter_reduce__two(self_, dim, index, src, reduce, include_self)?;
-    }
-    let backward = ScatterReduceBackward0 {
-        dim: saved_dim,
-        include_self: saved_include_self,
-        index: saved_index,
-        reduce: saved_reduce,
-        self_: saved_self,
-        src: saved_src,
-        result: SavedVariable::output(self_, 0)?,
-    };
-    record::rebase_history(self_, edges, backward)
+    after ScatterReduceBackward0 { dim: saved_dim, include_self: saved_include_self, index: saved_index,
+        reduce: saved_reduce, self_: saved_self, src: saved_src, result: SavedVariable::output(self_, 0)? }
 }
 
-register!(SCATTER_REDUCE__TWO, Autograd, scatter_reduce__two);
-
-fn scatter_reduce_two_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("scatter_reduce", [self_, index, src, out])?;
-    let _below = record::below();
-    ops::scatter_reduce_two_out(self_, dim, index, src, reduce, include_self, out)
-}
-
-register!(SCATTER_REDUCE_TWO_OUT, Autograd, scatter_reduce_two_out);
-register!(SCATTER_REDUCE_TWO_OUT, ForwardGrad, scatter_reduce_two_out);
-
-fn take_along_dim_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    indices: &Tensor,
-    dim: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("take_along_dim", [self_, indices, out])?;
-    let _below = record::below();
-    ops::take_along_dim_out(self_, indices, dim, out)
-}
-
-register!(TAKE_ALONG_DIM_OUT, Autograd, take_along_dim_out);
-register!(TAKE_ALONG_DIM_OUT, ForwardGrad, take_along_dim_out);
+out_variant! { SCATTER_REDUCE_TWO_OUT(self_, dim, index, src, reduce, include_self, out), refused of [self_, index,
+src, out] }
+out_variant! { TAKE_ALONG_DIM_OUT(self_, indices, dim, out), refused of [self_, indices, out] }

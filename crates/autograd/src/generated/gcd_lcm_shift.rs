@@ -3,450 +3,131 @@
 //! Recording of the operators in `gcd_lcm_shift`.
 
 use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{out_variant, recorded, recorded_in_place, unrecorded};
 
-fn gcd(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::gcd(self_, other)
+unrecorded! { GCD(self_, other) }
+
+recorded_in_place! {
+    GCD_(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(GCD, Autograd, gcd);
-register!(GCD, ForwardGrad, gcd);
+out_variant! { GCD_OUT(self_, other, out), refused of [out] }
+unrecorded! { LCM(self_, other) }
 
-fn gcd_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::gcd_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::gcd_(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded_in_place! {
+    LCM_(self_, other), edges of [self_];
+    record::Overwritten
 }
 
-register!(GCD_, Autograd, gcd_);
+out_variant! { LCM_OUT(self_, other, out), refused of [out] }
 
-fn gcd_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("gcd", [out])?;
-    let _below = record::below();
-    ops::gcd_out(self_, other, out)
+recorded! {
+    BITWISE_LEFT_SHIFT_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result), record::NotImplemented("bitwise_left_shift")
 }
 
-register!(GCD_OUT, Autograd, gcd_out);
-register!(GCD_OUT, ForwardGrad, gcd_out);
-
-fn lcm(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::lcm(self_, other)
+recorded_in_place! {
+    BITWISE_LEFT_SHIFT__TENSOR(self_, other), edges of [self_, other];
+    record::NotImplemented("bitwise_left_shift_")
 }
 
-register!(LCM, Autograd, lcm);
-register!(LCM, ForwardGrad, lcm);
+out_variant! { BITWISE_LEFT_SHIFT_TENSOR_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn lcm_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::lcm_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::lcm_(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
+recorded! {
+    BITWISE_LEFT_SHIFT_TENSOR_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), record::NotImplemented("bitwise_left_shift")
 }
 
-register!(LCM_, Autograd, lcm_);
+out_variant! { BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT(self_, other, out), refused of [self_, out] }
 
-fn lcm_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("lcm", [out])?;
-    let _below = record::below();
-    ops::lcm_out(self_, other, out)
+recorded_in_place! {
+    BITWISE_LEFT_SHIFT__TENSOR_SCALAR(self_, other), edges of [self_];
+    record::NotImplemented("bitwise_left_shift_")
 }
 
-register!(LCM_OUT, Autograd, lcm_out);
-register!(LCM_OUT, ForwardGrad, lcm_out);
-
-fn bitwise_left_shift_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bitwise_left_shift_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        record::set_history(&mut result, edges, record::NotImplemented("bitwise_left_shift"));
-    }
-    Ok(result)
+recorded! {
+    BITWISE_LEFT_SHIFT_SCALAR_TENSOR(self_, other) -> result, edges of [other];
+    set_history(&mut result), record::NotImplemented("bitwise_left_shift")
 }
 
-register!(BITWISE_LEFT_SHIFT_TENSOR, Autograd, bitwise_left_shift_tensor);
+out_variant! { BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT(self_, other, out), refused of [other, out] }
 
-fn bitwise_left_shift__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::bitwise_left_shift__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    {
-        let _below = record::below();
-        ops::bitwise_left_shift__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("bitwise_left_shift_"))
+recorded! {
+    __LSHIFT___TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result), record::NotImplemented("__lshift__")
 }
 
-register!(BITWISE_LEFT_SHIFT__TENSOR, Autograd, bitwise_left_shift__tensor);
-
-fn bitwise_left_shift_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("bitwise_left_shift", [self_, other, out])?;
-    let _below = record::below();
-    ops::bitwise_left_shift_tensor_out(self_, other, out)
+recorded_in_place! {
+    __ILSHIFT___TENSOR(self_, other), edges of [self_, other];
+    record::NotImplemented("__ilshift__")
 }
 
-register!(BITWISE_LEFT_SHIFT_TENSOR_OUT, Autograd, bitwise_left_shift_tensor_out);
-register!(BITWISE_LEFT_SHIFT_TENSOR_OUT, ForwardGrad, bitwise_left_shift_tensor_out);
+out_variant! { __LSHIFT___TENSOR_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn bitwise_left_shift_tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bitwise_left_shift_tensor_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, record::NotImplemented("bitwise_left_shift"));
-    }
-    Ok(result)
+recorded! {
+    __LSHIFT___SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), record::NotImplemented("__lshift__")
 }
 
-register!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR, Autograd, bitwise_left_shift_tensor_scalar);
+out_variant! { __LSHIFT___SCALAR_OUT(self_, other, out), refused of [self_, out] }
 
-fn bitwise_left_shift_tensor_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("bitwise_left_shift", [self_, out])?;
-    let _below = record::below();
-    ops::bitwise_left_shift_tensor_scalar_out(self_, other, out)
+recorded_in_place! {
+    __ILSHIFT___SCALAR(self_, other), edges of [self_];
+    record::NotImplemented("__ilshift__")
 }
 
-register!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT, Autograd, bitwise_left_shift_tensor_scalar_out);
-register!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT, ForwardGrad, bitwise_left_shift_tensor_scalar_out);
-
-fn bitwise_left_shift__tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bitwise_left_shift__tensor_scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bitwise_left_shift__tensor_scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("bitwise_left_shift_"))
+recorded! {
+    BITWISE_RIGHT_SHIFT_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result), record::NotImplemented("bitwise_right_shift")
 }
 
-register!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR, Autograd, bitwise_left_shift__tensor_scalar);
-
-fn bitwise_left_shift_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bitwise_left_shift_scalar_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([other])? {
-        record::set_history(&mut result, edges, record::NotImplemented("bitwise_left_shift"));
-    }
-    Ok(result)
+recorded_in_place! {
+    BITWISE_RIGHT_SHIFT__TENSOR(self_, other), edges of [self_, other];
+    record::NotImplemented("bitwise_right_shift_")
 }
 
-register!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR, Autograd, bitwise_left_shift_scalar_tensor);
+out_variant! { BITWISE_RIGHT_SHIFT_TENSOR_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn bitwise_left_shift_scalar_tensor_out(
-    _: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("bitwise_left_shift", [other, out])?;
-    let _below = record::below();
-    ops::bitwise_left_shift_scalar_tensor_out(self_, other, out)
+recorded! {
+    BITWISE_RIGHT_SHIFT_TENSOR_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), record::NotImplemented("bitwise_right_shift")
 }
 
-register!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT, Autograd, bitwise_left_shift_scalar_tensor_out);
-register!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT, ForwardGrad, bitwise_left_shift_scalar_tensor_out);
+out_variant! { BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT(self_, other, out), refused of [self_, out] }
 
-fn __lshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::__lshift___tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        record::set_history(&mut result, edges, record::NotImplemented("__lshift__"));
-    }
-    Ok(result)
+recorded_in_place! {
+    BITWISE_RIGHT_SHIFT__TENSOR_SCALAR(self_, other), edges of [self_];
+    record::NotImplemented("bitwise_right_shift_")
 }
 
-register!(__LSHIFT___TENSOR, Autograd, __lshift___tensor);
-
-fn __ilshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::__ilshift___tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    {
-        let _below = record::below();
-        ops::__ilshift___tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("__ilshift__"))
+recorded! {
+    BITWISE_RIGHT_SHIFT_SCALAR_TENSOR(self_, other) -> result, edges of [other];
+    set_history(&mut result), record::NotImplemented("bitwise_right_shift")
 }
 
-register!(__ILSHIFT___TENSOR, Autograd, __ilshift___tensor);
+out_variant! { BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT(self_, other, out), refused of [other, out] }
 
-fn __lshift___tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("__lshift__", [self_, other, out])?;
-    let _below = record::below();
-    ops::__lshift___tensor_out(self_, other, out)
+recorded! {
+    __RSHIFT___TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result), record::NotImplemented("__rshift__")
 }
 
-register!(__LSHIFT___TENSOR_OUT, Autograd, __lshift___tensor_out);
-register!(__LSHIFT___TENSOR_OUT, ForwardGrad, __lshift___tensor_out);
-
-fn __lshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::__lshift___scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, record::NotImplemented("__lshift__"));
-    }
-    Ok(result)
+recorded_in_place! {
+    __IRSHIFT___TENSOR(self_, other), edges of [self_, other];
+    record::NotImplemented("__irshift__")
 }
 
-register!(__LSHIFT___SCALAR, Autograd, __lshift___scalar);
+out_variant! { __RSHIFT___TENSOR_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn __lshift___scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("__lshift__", [self_, out])?;
-    let _below = record::below();
-    ops::__lshift___scalar_out(self_, other, out)
+recorded! {
+    __RSHIFT___SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), record::NotImplemented("__rshift__")
 }
 
-register!(__LSHIFT___SCALAR_OUT, Autograd, __lshift___scalar_out);
-register!(__LSHIFT___SCALAR_OUT, ForwardGrad, __lshift___scalar_out);
+out_variant! { __RSHIFT___SCALAR_OUT(self_, other, out), refused of [self_, out] }
 
-fn __ilshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::__ilshift___scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::__ilshift___scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("__ilshift__"))
+recorded_in_place! {
+    __IRSHIFT___SCALAR(self_, other), edges of [self_];
+    record::NotImplemented("__irshift__")
 }
-
-register!(__ILSHIFT___SCALAR, Autograd, __ilshift___scalar);
-
-fn bitwise_right_shift_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bitwise_right_shift_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        record::set_history(&mut result, edges, record::NotImplemented("bitwise_right_shift"));
-    }
-    Ok(result)
-}
-
-register!(BITWISE_RIGHT_SHIFT_TENSOR, Autograd, bitwise_right_shift_tensor);
-
-fn bitwise_right_shift__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::bitwise_right_shift__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    {
-        let _below = record::below();
-        ops::bitwise_right_shift__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("bitwise_right_shift_"))
-}
-
-register!(BITWISE_RIGHT_SHIFT__TENSOR, Autograd, bitwise_right_shift__tensor);
-
-fn bitwise_right_shift_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("bitwise_right_shift", [self_, other, out])?;
-    let _below = record::below();
-    ops::bitwise_right_shift_tensor_out(self_, other, out)
-}
-
-register!(BITWISE_RIGHT_SHIFT_TENSOR_OUT, Autograd, bitwise_right_shift_tensor_out);
-register!(BITWISE_RIGHT_SHIFT_TENSOR_OUT, ForwardGrad, bitwise_right_shift_tensor_out);
-
-fn bitwise_right_shift_tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bitwise_right_shift_tensor_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, record::NotImplemented("bitwise_right_shift"));
-    }
-    Ok(result)
-}
-
-register!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR, Autograd, bitwise_right_shift_tensor_scalar);
-
-fn bitwise_right_shift_tensor_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("bitwise_right_shift", [self_, out])?;
-    let _below = record::below();
-    ops::bitwise_right_shift_tensor_scalar_out(self_, other, out)
-}
-
-register!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT, Autograd, bitwise_right_shift_tensor_scalar_out);
-register!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT, ForwardGrad, bitwise_right_shift_tensor_scalar_out);
-
-fn bitwise_right_shift__tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::bitwise_right_shift__tensor_scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::bitwise_right_shift__tensor_scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("bitwise_right_shift_"))
-}
-
-register!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR, Autograd, bitwise_right_shift__tensor_scalar);
-
-fn bitwise_right_shift_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bitwise_right_shift_scalar_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([other])? {
-        record::set_history(&mut result, edges, record::NotImplemented("bitwise_right_shift"));
-    }
-    Ok(result)
-}
-
-register!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR, Autograd, bitwise_right_shift_scalar_tensor);
-
-fn bitwise_right_shift_scalar_tensor_out(
-    _: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("bitwise_right_shift", [other, out])?;
-    let _below = record::below();
-    ops::bitwise_right_shift_scalar_tensor_out(self_, other, out)
-}
-
-register!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT, Autograd, bitwise_right_shift_scalar_tensor_out);
-register!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT, ForwardGrad, bitwise_right_shift_scalar_tensor_out);
-
-fn __rshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::__rshift___tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        record::set_history(&mut result, edges, record::NotImplemented("__rshift__"));
-    }
-    Ok(result)
-}
-
-register!(__RSHIFT___TENSOR, Autograd, __rshift___tensor);
-
-fn __irshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::__irshift___tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    {
-        let _below = record::below();
-        ops::__irshift___tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("__irshift__"))
-}
-
-register!(__IRSHIFT___TENSOR, Autograd, __irshift___tensor);
-
-fn __rshift___tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("__rshift__", [self_, other, out])?;
-    let _below = record::below();
-    ops::__rshift___tensor_out(self_, other, out)
-}
-
-register!(__RSHIFT___TENSOR_OUT, Autograd, __rshift___tensor_out);
-register!(__RSHIFT___TENSOR_OUT, ForwardGrad, __rshift___tensor_out);
-
-fn __rshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::__rshift___scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, record::NotImplemented("__rshift__"));
-    }
-    Ok(result)
-}
-
-register!(__RSHIFT___SCALAR, Autograd, __rshift___scalar);
-
-fn __rshift___scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("__rshift__", [self_, out])?;
-    let _below = record::below();
-    ops::__rshift___scalar_out(self_, other, out)
-}
-
-register!(__RSHIFT___SCALAR_OUT, Autograd, __rshift___scalar_out);
-register!(__RSHIFT___SCALAR_OUT, ForwardGrad, __rshift___scalar_out);
-
-fn __irshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::__irshift___scalar(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::__irshift___scalar(self_, other)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("__irshift__"))
-}
-
-register!(__IRSHIFT___SCALAR, Autograd, __irshift___scalar);

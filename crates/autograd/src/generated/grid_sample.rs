@@ -2,228 +2,54 @@
 
 //! Recording of the operators in `grid_sample`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded};
+use crate::{SavedVariable, record};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-fn grid_sampler_2d_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("grid_sampler_2d", [input, grid, out])?;
-    let _below = record::below();
-    ops::grid_sampler_2d_out(input, grid, interpolation_mode, padding_mode, align_corners, out)
+out_variant! { GRID_SAMPLER_2D_OUT(input, grid, interpolation_mode, padding_mode, align_corners, out),
+refused of [input, grid, out] }
+
+out_variant! { GRID_SAMPLER_3D_OUT(input, grid, interpolation_mode, padding_mode, align_corners, out),
+refused of [input, grid, out] }
+
+node! {
+    GridSampleBackward0 { align_corners: bool, grid: SavedVariable, input: MaybeSaved, input_sizes: DimVec,
+        interpolation_mode: i64, orders: DimVec, padding_mode: i64 }
+    gradients(self, grads, grad = 0) [grid];
+    input => ops::_grid_sample_transposed(grad, grid, &self.input_sizes, &self.orders, self.interpolation_mode,
+        self.padding_mode, self.align_corners),
+    grid [input] => ops::_grid_sample_grid_backward(grad, input, grid, &self.orders, self.interpolation_mode,
+        self.padding_mode, self.align_corners),
 }
 
-register!(GRID_SAMPLER_2D_OUT, Autograd, grid_sampler_2d_out);
-register!(GRID_SAMPLER_2D_OUT, ForwardGrad, grid_sampler_2d_out);
-
-fn grid_sampler_3d_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("grid_sampler_3d", [input, grid, out])?;
-    let _below = record::below();
-    ops::grid_sampler_3d_out(input, grid, interpolation_mode, padding_mode, align_corners, out)
+recorded! {
+    _GRID_SAMPLE(input, grid, orders, interpolation_mode, padding_mode, align_corners) -> result,
+    edges of [input, grid];
+    set_history(&mut result),
+    GridSampleBackward0 { align_corners, grid: SavedVariable::input(grid, 1)?,
+        input: record::saved_input(edges[1].is_some(), input, 0)?, input_sizes: DimVec::from_slice(input.sizes()),
+        interpolation_mode, orders: DimVec::from_slice(orders), padding_mode }
 }
 
-register!(GRID_SAMPLER_3D_OUT, Autograd, grid_sampler_3d_out);
-register!(GRID_SAMPLER_3D_OUT, ForwardGrad, grid_sampler_3d_out);
-
-pub(super) struct GridSampleBackward0 {
-    pub(super) align_corners: bool,
-    pub(super) grid: SavedVariable,
-    pub(super) input: Option<SavedVariable>,
-    pub(super) input_sizes: DimVec,
-    pub(super) interpolation_mode: i64,
-    pub(super) orders: DimVec,
-    pub(super) padding_mode: i64,
+node! {
+    GridSampleTransposedBackward0 { align_corners: bool, grad_output: MaybeSaved, grid: SavedVariable,
+        interpolation_mode: i64, orders: DimVec, padding_mode: i64 }
+    gradients(self, grads, grad = 0) [grid];
+    grad_output => ops::_grid_sample(grad, grid, &self.orders, self.interpolation_mode, self.padding_mode,
+        self.align_corners),
+    grid [grad_output] => ops::_grid_sample_grid_backward(grad_output, grad, grid, &self.orders,
+        self.interpolation_mode, self.padding_mode, self.align_corners),
 }
 
-impl Backward for GridSampleBackward0 {
-    const NAME: &'static str = "GridSampleBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let grid = &self.grid.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::_grid_sample_transposed(
-                        grad,
-                        grid,
-                        &self.input_sizes,
-                        &self.orders,
-                        self.interpolation_mode,
-                        self.padding_mode,
-                        self.align_corners,
-                    )
-                },
-                &|| {
-                    let input = &record::unpack(&self.input, cx)?;
-                    ops::_grid_sample_grid_backward(
-                        grad,
-                        input,
-                        grid,
-                        &self.orders,
-                        self.interpolation_mode,
-                        self.padding_mode,
-                        self.align_corners,
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grid.owns(visit);
-        self.input.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    _GRID_SAMPLE_TRANSPOSED(grad_output, grid, input_size, orders, interpolation_mode, padding_mode,
+        align_corners) -> result,
+    edges of [grad_output, grid];
+    set_history(&mut result),
+    GridSampleTransposedBackward0 { align_corners, grad_output: record::saved_input(edges[1].is_some(), grad_output,
+        0)?, grid: SavedVariable::input(grid, 1)?, interpolation_mode, orders: DimVec::from_slice(orders),
+        padding_mode }
 }
 
-fn _grid_sample(
-    _: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_grid_sample(input, grid, orders, interpolation_mode, padding_mode, align_corners)?
-    };
-    if let Some(edges) = record::recorded_edges([input, grid])? {
-        let backward = GridSampleBackward0 {
-            align_corners,
-            grid: SavedVariable::input(grid, 1)?,
-            input: record::saved_input(edges[1].is_some(), input, 0)?,
-            input_sizes: DimVec::from_slice(input.sizes()),
-            interpolation_mode,
-            orders: DimVec::from_slice(orders),
-            padding_mode,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_GRID_SAMPLE, Autograd, _grid_sample);
-
-pub(super) struct GridSampleTransposedBackward0 {
-    pub(super) align_corners: bool,
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) grid: SavedVariable,
-    pub(super) interpolation_mode: i64,
-    pub(super) orders: DimVec,
-    pub(super) padding_mode: i64,
-}
-
-impl Backward for GridSampleTransposedBackward0 {
-    const NAME: &'static str = "GridSampleTransposedBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let grid = &self.grid.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::_grid_sample(
-                        grad,
-                        grid,
-                        &self.orders,
-                        self.interpolation_mode,
-                        self.padding_mode,
-                        self.align_corners,
-                    )
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::_grid_sample_grid_backward(
-                        grad_output,
-                        grad,
-                        grid,
-                        &self.orders,
-                        self.interpolation_mode,
-                        self.padding_mode,
-                        self.align_corners,
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.grid.owns(visit);
-    }
-}
-
-fn _grid_sample_transposed(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    grid: &Tensor,
-    input_size: &[i64],
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_grid_sample_transposed(
-            grad_output,
-            grid,
-            input_size,
-            orders,
-            interpolation_mode,
-            padding_mode,
-            align_corners,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, grid])? {
-        let backward = GridSampleTransposedBackward0 {
-            align_corners,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            grid: SavedVariable::input(grid, 1)?,
-            interpolation_mode,
-            orders: DimVec::from_slice(orders),
-            padding_mode,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_GRID_SAMPLE_TRANSPOSED, Autograd, _grid_sample_transposed);
-
-fn affine_grid_generator_out(
-    _: DispatchKeySet,
-    theta: &Tensor,
-    size: &[i64],
-    align_corners: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("affine_grid_generator", [theta, out])?;
-    let _below = record::below();
-    ops::affine_grid_generator_out(theta, size, align_corners, out)
-}
-
-register!(AFFINE_GRID_GENERATOR_OUT, Autograd, affine_grid_generator_out);
-register!(AFFINE_GRID_GENERATOR_OUT, ForwardGrad, affine_grid_generator_out);
+out_variant! { AFFINE_GRID_GENERATOR_OUT(theta, size, align_corners, out), refused of [theta, out] }

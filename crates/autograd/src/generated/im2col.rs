@@ -2,42 +2,7 @@
 
 //! Recording of the operators in `im2col`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn im2col_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("im2col", [self_, out])?;
-    let _below = record::below();
-    ops::im2col_out(self_, kernel_size, dilation, padding, stride, out)
-}
-
-register!(IM2COL_OUT, Autograd, im2col_out);
-register!(IM2COL_OUT, ForwardGrad, im2col_out);
-
-fn col2im_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("col2im", [self_, out])?;
-    let _below = record::below();
-    ops::col2im_out(self_, output_size, kernel_size, dilation, padding, stride, out)
-}
-
-register!(COL2IM_OUT, Autograd, col2im_out);
-register!(COL2IM_OUT, ForwardGrad, col2im_out);
+out_variant! { IM2COL_OUT(self_, kernel_size, dilation, padding, stride, out), refused of [self_, out] }
+out_variant! { COL2IM_OUT(self_, output_size, kernel_size, dilation, padding, stride, out), refused of [self_, out] }

@@ -2,310 +2,80 @@
 
 //! Recording of the operators in `index_put`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-pub(super) struct IndexBackward0 {
-    pub(super) indices: Vec<Option<SavedVariable>>,
-    pub(super) self_sizes: DimVec,
+node! {
+    IndexBackward0 { indices: Vec<Option<SavedVariable>>, self_sizes: DimVec }
+    gradients(self, grads, grad = 0) [indices];
+    self_ => formulas::index_backward(grad, &self.self_sizes, indices),
 }
 
-impl Backward for IndexBackward0 {
-    const NAME: &'static str = "IndexBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &record::unpack_optionals(&self.indices, cx)?;
-        record::gradients(cx, [&|| formulas::index_backward(grad, &self.self_sizes, indices)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.iter().flatten().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    INDEX_TENSOR(self_, indices) -> result, edges of [self_];
+    set_history(&mut result),
+    IndexBackward0 { indices: record::saved_optionals(indices)?, self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-fn index_tensor(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::index_tensor(self_, indices)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = IndexBackward0 {
-            indices: record::saved_optionals(indices)?,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { INDEX_TENSOR_OUT(self_, indices, out), refused of_any [self_, indices, out] }
+
+recorded_in_place! {
+    INDEX_PUT_(self_, indices, values, accumulate), edges of [self_, values];
+    IndexPutBackward0 { accumulate, indices: record::saved_optionals(indices)?,
+        values: record::saved_input(edges[0].is_some(), values, 1)? }
 }
 
-register!(INDEX_TENSOR, Autograd, index_tensor);
-
-fn index_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("index", &[&self_, &indices, &out])?;
-    let _below = record::below();
-    ops::index_tensor_out(self_, indices, out)
+node! {
+    IndexPutBackward0 { accumulate: bool, indices: Vec<Option<SavedVariable>>, values: MaybeSaved }
+    gradients(self, grads, grad = 0) [indices];
+    self_ [values] => Ok(if self.accumulate { grad.clone() } else { ops::index_put(grad, indices,
+        &ops::zeros_like(values, None, None, None, None, None)?, false)? }),
+    values => ops::index_tensor(grad, indices),
 }
 
-register!(INDEX_TENSOR_OUT, Autograd, index_tensor_out);
-register!(INDEX_TENSOR_OUT, ForwardGrad, index_tensor_out);
-
-fn index_put_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, values]) {
-        let _below = record::below();
-        return ops::index_put_(self_, indices, values, accumulate);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, values])?;
-    let backward = IndexPutBackward0 {
-        accumulate,
-        indices: record::saved_optionals(indices)?,
-        values: record::saved_input(edges[0].is_some(), values, 1)?,
-    };
-    {
-        let _below = record::below();
-        ops::index_put_(self_, indices, values, accumulate)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    INDEX_PUT(self_, indices, values, accumulate) -> result, edges of [self_, values];
+    set_history(&mut result),
+    IndexPutBackward0 { accumulate, indices: record::saved_optionals(indices)?,
+        values: record::saved_input(edges[0].is_some(), values, 1)? }
 }
 
-register!(INDEX_PUT_, Autograd, index_put_);
+out_variant! { INDEX_PUT_OUT(self_, indices, values, accumulate, out), refused of_any [self_, indices, values, out] }
 
-pub(super) struct IndexPutBackward0 {
-    pub(super) accumulate: bool,
-    pub(super) indices: Vec<Option<SavedVariable>>,
-    pub(super) values: Option<SavedVariable>,
+node! {
+    TakeBackward0 { index: SavedVariable, self_sizes: DimVec } gradients(self, grads, grad = 0) [index];
+    self_ => formulas::take_backward(grad, &self.self_sizes, index),
 }
 
-impl Backward for IndexPutBackward0 {
-    const NAME: &'static str = "IndexPutBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &record::unpack_optionals(&self.indices, cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let values = &record::unpack(&self.values, cx)?;
-                    Ok(if self.accumulate {
-                        grad.clone()
-                    } else {
-                        ops::index_put(
-                            grad,
-                            indices,
-                            &ops::zeros_like(values, None, None, None, None, None)?,
-                            false,
-                        )?
-                    })
-                },
-                &|| ops::index_tensor(grad, indices),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.iter().flatten().for_each(|saved| saved.owns(visit));
-        self.values.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    TAKE(self_, index) -> result, edges of [self_];
+    set_history(&mut result),
+    TakeBackward0 { index: SavedVariable::other(index)?, self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-fn index_put(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::index_put(self_, indices, values, accumulate)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, values])? {
-        let backward = IndexPutBackward0 {
-            accumulate,
-            indices: record::saved_optionals(indices)?,
-            values: record::saved_input(edges[0].is_some(), values, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { TAKE_OUT(self_, index, out), refused of [self_, index, out] }
+
+recorded_in_place! {
+    PUT_(self_, index, source, accumulate), edges of [self_, source];
+    PutBackward0 { accumulate, index: SavedVariable::other(index)?, source: record::saved_input(edges[0].is_some(),
+        source, 1)?, source_sizes: DimVec::from_slice(source.sizes()) }
 }
 
-register!(INDEX_PUT, Autograd, index_put);
-
-fn index_put_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("index_put", &[&self_, &indices, &values, &out])?;
-    let _below = record::below();
-    ops::index_put_out(self_, indices, values, accumulate, out)
+node! {
+    PutBackward0 { accumulate: bool, index: SavedVariable, source: MaybeSaved, source_sizes: DimVec }
+    gradients(self, grads, grad = 0) [index];
+    self_ [source] => Ok(if self.accumulate { grad.clone() } else { ops::put(grad, index, &ops::zeros_like(source,
+        None, None, None, None, None)?, false)? }),
+    source => ops::reshape(&ops::take(grad, index)?, &self.source_sizes),
 }
 
-register!(INDEX_PUT_OUT, Autograd, index_put_out);
-register!(INDEX_PUT_OUT, ForwardGrad, index_put_out);
-
-pub(super) struct TakeBackward0 {
-    pub(super) index: SavedVariable,
-    pub(super) self_sizes: DimVec,
+recorded! {
+    PUT(self_, index, source, accumulate) -> result, edges of [self_, source];
+    set_history(&mut result),
+    PutBackward0 { accumulate, index: SavedVariable::other(index)?, source: record::saved_input(edges[0].is_some(),
+        source, 1)?, source_sizes: DimVec::from_slice(source.sizes()) }
 }
 
-impl Backward for TakeBackward0 {
-    const NAME: &'static str = "TakeBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::take_backward(grad, &self.self_sizes, index)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-    }
-}
-
-fn take(_: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::take(self_, index)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = TakeBackward0 {
-            index: SavedVariable::other(index)?,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(TAKE, Autograd, take);
-
-fn take_out(_: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("take", [self_, index, out])?;
-    let _below = record::below();
-    ops::take_out(self_, index, out)
-}
-
-register!(TAKE_OUT, Autograd, take_out);
-register!(TAKE_OUT, ForwardGrad, take_out);
-
-fn put_(_: DispatchKeySet, self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
-    if !record::any_requires_grad([self_, source]) {
-        let _below = record::below();
-        return ops::put_(self_, index, source, accumulate);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, source])?;
-    let backward = PutBackward0 {
-        accumulate,
-        index: SavedVariable::other(index)?,
-        source: record::saved_input(edges[0].is_some(), source, 1)?,
-        source_sizes: DimVec::from_slice(source.sizes()),
-    };
-    {
-        let _below = record::below();
-        ops::put_(self_, index, source, accumulate)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(PUT_, Autograd, put_);
-
-pub(super) struct PutBackward0 {
-    pub(super) accumulate: bool,
-    pub(super) index: SavedVariable,
-    pub(super) source: Option<SavedVariable>,
-    pub(super) source_sizes: DimVec,
-}
-
-impl Backward for PutBackward0 {
-    const NAME: &'static str = "PutBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let source = &record::unpack(&self.source, cx)?;
-                    Ok(if self.accumulate {
-                        grad.clone()
-                    } else {
-                        ops::put(grad, index, &ops::zeros_like(source, None, None, None, None, None)?, false)?
-                    })
-                },
-                &|| ops::reshape(&ops::take(grad, index)?, &self.source_sizes),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-        self.source.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn put(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::put(self_, index, source, accumulate)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, source])? {
-        let backward = PutBackward0 {
-            accumulate,
-            index: SavedVariable::other(index)?,
-            source: record::saved_input(edges[0].is_some(), source, 1)?,
-            source_sizes: DimVec::from_slice(source.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(PUT, Autograd, put);
-
-fn put_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("put", [self_, index, source, out])?;
-    let _below = record::below();
-    ops::put_out(self_, index, source, accumulate, out)
-}
-
-register!(PUT_OUT, Autograd, put_out);
-register!(PUT_OUT, ForwardGrad, put_out);
+out_variant! { PUT_OUT(self_, index, source, accumulate, out), refused of [self_, index, source, out] }

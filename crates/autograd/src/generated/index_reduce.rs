@@ -2,25 +2,7 @@
 
 //! Recording of the operators in `index_reduce`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn index_reduce_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    reduce: &str,
-    include_self: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("index_reduce", [self_, index, source, out])?;
-    let _below = record::below();
-    ops::index_reduce_out(self_, dim, index, source, reduce, include_self, out)
-}
-
-register!(INDEX_REDUCE_OUT, Autograd, index_reduce_out);
-register!(INDEX_REDUCE_OUT, ForwardGrad, index_reduce_out);
+out_variant! { INDEX_REDUCE_OUT(self_, dim, index, source, reduce, include_self, out), refused of [self_, index,
+source, out] }

@@ -2,422 +2,100 @@
 
 //! Recording of the operators in `index_select`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::{DimVec, Scalar};
+use flambeau_ops::ops;
 
-pub(super) struct IndexSelectBackward0 {
-    pub(super) dim: i64,
-    pub(super) index: SavedVariable,
-    pub(super) self_sizes: DimVec,
+node! {
+    IndexSelectBackward0 { dim: i64, index: SavedVariable, self_sizes: DimVec }
+    gradients(self, grads, grad = 0) [index];
+    self_ => ops::index_select_backward(grad, &self.self_sizes, self.dim, index),
 }
 
-impl Backward for IndexSelectBackward0 {
-    const NAME: &'static str = "IndexSelectBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        record::gradients(cx, [&|| ops::index_select_backward(grad, &self.self_sizes, self.dim, index)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-    }
+recorded! {
+    INDEX_SELECT(self_, dim, index) -> result, edges of [self_];
+    set_history(&mut result),
+    IndexSelectBackward0 { dim, index: SavedVariable::other(index)?, self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-fn index_select(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::index_select(self_, dim, index)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = IndexSelectBackward0 {
-            dim,
-            index: SavedVariable::other(index)?,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { INDEX_SELECT_OUT(self_, dim, index, out), refused of [self_, index, out] }
+
+node! {
+    IndexAddBackward0 { alpha: Scalar, dim: i64, index: MaybeSaved, source_sizes: DimVec }
+    gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+    source [index] => formulas::maybe_multiply(&ops::reshape(&ops::index_select(grad, self.dim, index)?,
+        &self.source_sizes)?, self.alpha),
 }
 
-register!(INDEX_SELECT, Autograd, index_select);
-
-fn index_select_out(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("index_select", [self_, index, out])?;
-    let _below = record::below();
-    ops::index_select_out(self_, dim, index, out)
+recorded! {
+    INDEX_ADD(self_, dim, index, source, alpha) -> result, edges of [self_, source];
+    set_history(&mut result),
+    IndexAddBackward0 { alpha, dim, index: record::saved_other(edges[1].is_some(), index)?,
+        source_sizes: DimVec::from_slice(source.sizes()) }
 }
 
-register!(INDEX_SELECT_OUT, Autograd, index_select_out);
-register!(INDEX_SELECT_OUT, ForwardGrad, index_select_out);
+out_variant! { INDEX_ADD_OUT(self_, dim, index, source, alpha, out), refused of [self_, index, source, out] }
 
-pub(super) struct IndexAddBackward0 {
-    pub(super) alpha: Scalar,
-    pub(super) dim: i64,
-    pub(super) index: Option<SavedVariable>,
-    pub(super) source_sizes: DimVec,
+recorded_in_place! {
+    INDEX_ADD_(self_, dim, index, source, alpha), edges of [self_, source];
+    IndexAddBackward0 { alpha, dim, index: record::saved_other(edges[1].is_some(), index)?,
+        source_sizes: DimVec::from_slice(source.sizes()) }
 }
 
-impl Backward for IndexAddBackward0 {
-    const NAME: &'static str = "IndexAddBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| Ok(grad.clone()), &|| {
-                let index = &record::unpack(&self.index, cx)?;
-                formulas::maybe_multiply(
-                    &ops::reshape(&ops::index_select(grad, self.dim, index)?, &self.source_sizes)?,
-                    self.alpha,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.iter().for_each(|saved| saved.owns(visit));
-    }
+node! {
+    IndexCopyBackward0 { dim: i64, index: SavedVariable, source_sizes: DimVec }
+    gradients(self, grads, grad = 0) [index];
+    self_ => ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0)),
+    source => ops::reshape(&ops::index_select(grad, self.dim, index)?, &self.source_sizes),
 }
 
-fn index_add(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::index_add(self_, dim, index, source, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, source])? {
-        let backward = IndexAddBackward0 {
-            alpha,
-            dim,
-            index: record::saved_other(edges[1].is_some(), index)?,
-            source_sizes: DimVec::from_slice(source.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    INDEX_COPY(self_, dim, index, source) -> result, edges of [self_, source];
+    set_history(&mut result),
+    IndexCopyBackward0 { dim, index: SavedVariable::other(index)?, source_sizes: DimVec::from_slice(source.sizes()) }
 }
 
-register!(INDEX_ADD, Autograd, index_add);
+out_variant! { INDEX_COPY_OUT(self_, dim, index, source, out), refused of [self_, index, source, out] }
 
-fn index_add_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("index_add", [self_, index, source, out])?;
-    let _below = record::below();
-    ops::index_add_out(self_, dim, index, source, alpha, out)
+recorded_in_place! {
+    INDEX_COPY_(self_, dim, index, source), edges of [self_, source];
+    IndexCopyBackward0 { dim, index: SavedVariable::other(index)?, source_sizes: DimVec::from_slice(source.sizes()) }
 }
 
-register!(INDEX_ADD_OUT, Autograd, index_add_out);
-register!(INDEX_ADD_OUT, ForwardGrad, index_add_out);
-
-fn index_add_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, source]) {
-        let _below = record::below();
-        return ops::index_add_(self_, dim, index, source, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, source])?;
-    let backward = IndexAddBackward0 {
-        alpha,
-        dim,
-        index: record::saved_other(edges[1].is_some(), index)?,
-        source_sizes: DimVec::from_slice(source.sizes()),
-    };
-    {
-        let _below = record::below();
-        ops::index_add_(self_, dim, index, source, alpha)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    IndexFillBackward0 { dim: i64, index: SavedVariable } gradients(self, grads, grad = 0) [index];
+    self_ => ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0)),
 }
 
-register!(INDEX_ADD_, Autograd, index_add_);
-
-pub(super) struct IndexCopyBackward0 {
-    pub(super) dim: i64,
-    pub(super) index: SavedVariable,
-    pub(super) source_sizes: DimVec,
+recorded! {
+    INDEX_FILL_INT_SCALAR(self_, dim, index, value) -> result, edges of [self_];
+    set_history(&mut result), IndexFillBackward0 { dim, index: SavedVariable::other(index)? }
 }
 
-impl Backward for IndexCopyBackward0 {
-    const NAME: &'static str = "IndexCopyBackward0";
-    const SAVES: bool = true;
+out_variant! { INDEX_FILL_INT_SCALAR_OUT(self_, dim, index, value, out), refused of [self_, index, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0)), &|| {
-                ops::reshape(&ops::index_select(grad, self.dim, index)?, &self.source_sizes)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-    }
+recorded_in_place! {
+    INDEX_FILL__INT_SCALAR(self_, dim, index, value), edges of [self_];
+    IndexFillBackward0 { dim, index: SavedVariable::other(index)? }
 }
 
-fn index_copy(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::index_copy(self_, dim, index, source)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, source])? {
-        let backward = IndexCopyBackward0 {
-            dim,
-            index: SavedVariable::other(index)?,
-            source_sizes: DimVec::from_slice(source.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    IndexFillBackward1 { dim: i64, index: SavedVariable } gradients(self, grads, grad = 0) [index];
+    self_ => ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0)),
+    value => ops::sum(&ops::where_scalarother(&ops::eq_scalar(&ops::index_fill_int_scalar(&ops::zeros_like(grad, None,
+        None, None, None, None)?, self.dim, index, Scalar::Int(1))?, Scalar::Int(1))?, grad, Scalar::Int(0))?, None),
 }
 
-register!(INDEX_COPY, Autograd, index_copy);
-
-fn index_copy_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("index_copy", [self_, index, source, out])?;
-    let _below = record::below();
-    ops::index_copy_out(self_, dim, index, source, out)
+recorded! {
+    INDEX_FILL_INT_TENSOR(self_, dim, index, value) -> result, edges of [self_, value];
+    set_history(&mut result), IndexFillBackward1 { dim, index: SavedVariable::other(index)? }
 }
 
-register!(INDEX_COPY_OUT, Autograd, index_copy_out);
-register!(INDEX_COPY_OUT, ForwardGrad, index_copy_out);
+out_variant! { INDEX_FILL_INT_TENSOR_OUT(self_, dim, index, value, out), refused of [self_, index, value, out] }
 
-fn index_copy_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, source]) {
-        let _below = record::below();
-        return ops::index_copy_(self_, dim, index, source);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, source])?;
-    let backward = IndexCopyBackward0 {
-        dim,
-        index: SavedVariable::other(index)?,
-        source_sizes: DimVec::from_slice(source.sizes()),
-    };
-    {
-        let _below = record::below();
-        ops::index_copy_(self_, dim, index, source)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    INDEX_FILL__INT_TENSOR(self_, dim, index, value), edges of [self_, value];
+    IndexFillBackward1 { dim, index: SavedVariable::other(index)? }
 }
-
-register!(INDEX_COPY_, Autograd, index_copy_);
-
-pub(super) struct IndexFillBackward0 {
-    pub(super) dim: i64,
-    pub(super) index: SavedVariable,
-}
-
-impl Backward for IndexFillBackward0 {
-    const NAME: &'static str = "IndexFillBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        record::gradients(cx, [&|| ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0))])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-    }
-}
-
-fn index_fill_int_scalar(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::index_fill_int_scalar(self_, dim, index, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = IndexFillBackward0 { dim, index: SavedVariable::other(index)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(INDEX_FILL_INT_SCALAR, Autograd, index_fill_int_scalar);
-
-fn index_fill_int_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("index_fill", [self_, index, out])?;
-    let _below = record::below();
-    ops::index_fill_int_scalar_out(self_, dim, index, value, out)
-}
-
-register!(INDEX_FILL_INT_SCALAR_OUT, Autograd, index_fill_int_scalar_out);
-register!(INDEX_FILL_INT_SCALAR_OUT, ForwardGrad, index_fill_int_scalar_out);
-
-fn index_fill__int_scalar(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::index_fill__int_scalar(self_, dim, index, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = IndexFillBackward0 { dim, index: SavedVariable::other(index)? };
-    {
-        let _below = record::below();
-        ops::index_fill__int_scalar(self_, dim, index, value)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(INDEX_FILL__INT_SCALAR, Autograd, index_fill__int_scalar);
-
-pub(super) struct IndexFillBackward1 {
-    pub(super) dim: i64,
-    pub(super) index: SavedVariable,
-}
-
-impl Backward for IndexFillBackward1 {
-    const NAME: &'static str = "IndexFillBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let index = &self.index.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0)), &|| {
-                ops::sum(
-                    &ops::where_scalarother(
-                        &ops::eq_scalar(
-                            &ops::index_fill_int_scalar(
-                                &ops::zeros_like(grad, None, None, None, None, None)?,
-                                self.dim,
-                                index,
-                                Scalar::Int(1),
-                            )?,
-                            Scalar::Int(1),
-                        )?,
-                        grad,
-                        Scalar::Int(0),
-                    )?,
-                    None,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.index.owns(visit);
-    }
-}
-
-fn index_fill_int_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::index_fill_int_tensor(self_, dim, index, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, value])? {
-        let backward = IndexFillBackward1 { dim, index: SavedVariable::other(index)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(INDEX_FILL_INT_TENSOR, Autograd, index_fill_int_tensor);
-
-fn index_fill_int_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("index_fill", [self_, index, value, out])?;
-    let _below = record::below();
-    ops::index_fill_int_tensor_out(self_, dim, index, value, out)
-}
-
-register!(INDEX_FILL_INT_TENSOR_OUT, Autograd, index_fill_int_tensor_out);
-register!(INDEX_FILL_INT_TENSOR_OUT, ForwardGrad, index_fill_int_tensor_out);
-
-fn index_fill__int_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, value]) {
-        let _below = record::below();
-        return ops::index_fill__int_tensor(self_, dim, index, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, value])?;
-    let backward = IndexFillBackward1 { dim, index: SavedVariable::other(index)? };
-    {
-        let _below = record::below();
-        ops::index_fill__int_tensor(self_, dim, index, value)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(INDEX_FILL__INT_TENSOR, Autograd, index_fill__int_tensor);

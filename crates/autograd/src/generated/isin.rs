@@ -2,55 +2,13 @@
 
 //! Recording of the operators in `isin`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn isin_tensor_tensor_out(
-    _: DispatchKeySet,
-    elements: &Tensor,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("isin", [elements, test_elements, out])?;
-    let _below = record::below();
-    ops::isin_tensor_tensor_out(elements, test_elements, assume_unique, invert, out)
-}
+out_variant! { ISIN_TENSOR_TENSOR_OUT(elements, test_elements, assume_unique, invert, out), refused of [elements,
+test_elements, out] }
 
-register!(ISIN_TENSOR_TENSOR_OUT, Autograd, isin_tensor_tensor_out);
-register!(ISIN_TENSOR_TENSOR_OUT, ForwardGrad, isin_tensor_tensor_out);
+out_variant! { ISIN_TENSOR_SCALAR_OUT(elements, test_element, assume_unique, invert, out), refused of [elements,
+out] }
 
-fn isin_tensor_scalar_out(
-    _: DispatchKeySet,
-    elements: &Tensor,
-    test_element: Scalar,
-    assume_unique: bool,
-    invert: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("isin", [elements, out])?;
-    let _below = record::below();
-    ops::isin_tensor_scalar_out(elements, test_element, assume_unique, invert, out)
-}
-
-register!(ISIN_TENSOR_SCALAR_OUT, Autograd, isin_tensor_scalar_out);
-register!(ISIN_TENSOR_SCALAR_OUT, ForwardGrad, isin_tensor_scalar_out);
-
-fn isin_scalar_tensor_out(
-    _: DispatchKeySet,
-    element: Scalar,
-    test_elements: &Tensor,
-    assume_unique: bool,
-    invert: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("isin", [test_elements, out])?;
-    let _below = record::below();
-    ops::isin_scalar_tensor_out(element, test_elements, assume_unique, invert, out)
-}
-
-register!(ISIN_SCALAR_TENSOR_OUT, Autograd, isin_scalar_tensor_out);
-register!(ISIN_SCALAR_TENSOR_OUT, ForwardGrad, isin_scalar_tensor_out);
+out_variant! { ISIN_SCALAR_TENSOR_OUT(element, test_elements, assume_unique, invert, out), refused of [test_elements,
+out] }

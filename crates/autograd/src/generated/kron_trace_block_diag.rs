@@ -2,34 +2,8 @@
 
 //! Recording of the operators in `kron_trace_block_diag`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn kron_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("kron", [self_, other, out])?;
-    let _below = record::below();
-    ops::kron_out(self_, other, out)
-}
-
-register!(KRON_OUT, Autograd, kron_out);
-register!(KRON_OUT, ForwardGrad, kron_out);
-
-fn trace_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("trace", [self_, out])?;
-    let _below = record::below();
-    ops::trace_out(self_, out)
-}
-
-register!(TRACE_OUT, Autograd, trace_out);
-register!(TRACE_OUT, ForwardGrad, trace_out);
-
-fn block_diag_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    record::check_out_of("block_diag", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::block_diag_out(tensors, out)
-}
-
-register!(BLOCK_DIAG_OUT, Autograd, block_diag_out);
-register!(BLOCK_DIAG_OUT, ForwardGrad, block_diag_out);
+out_variant! { KRON_OUT(self_, other, out), refused of [self_, other, out] }
+out_variant! { TRACE_OUT(self_, out), refused of [self_, out] }
+out_variant! { BLOCK_DIAG_OUT(tensors, out), refused of_any [tensors, out] }

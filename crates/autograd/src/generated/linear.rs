@@ -2,391 +2,90 @@
 
 //! Recording of the operators in `linear`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
+use crate::{formulas, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-pub(super) struct AddbmmBackward0 {
-    pub(super) alpha: Scalar,
-    pub(super) batch1: Option<SavedVariable>,
-    pub(super) batch1_size0: i64,
-    pub(super) batch1_size1: i64,
-    pub(super) batch2: Option<SavedVariable>,
-    pub(super) batch2_size2: i64,
-    pub(super) beta: Scalar,
+node! {
+    AddbmmBackward0 { alpha: Scalar, batch1: MaybeSaved, batch1_size0: i64, batch1_size1: i64, batch2: MaybeSaved,
+        batch2_size2: i64, beta: Scalar }
+    gradients(self, grads, grad = 0) [];
+    self_ => formulas::maybe_multiply(grad, self.beta),
+    batch1 [batch2] => formulas::maybe_multiply(&ops::bmm(&ops::expand(grad, &[self.batch1_size0, self.batch1_size1,
+        self.batch2_size2], false)?, &ops::transpose_int(batch2, 1, 2)?)?, self.alpha),
+    batch2 [batch1] => formulas::maybe_multiply(&ops::bmm(&ops::transpose_int(batch1, 1, 2)?, &ops::expand(grad,
+        &[self.batch1_size0, self.batch1_size1, self.batch2_size2], false)?)?, self.alpha),
 }
 
-impl Backward for AddbmmBackward0 {
-    const NAME: &'static str = "AddbmmBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| formulas::maybe_multiply(grad, self.beta),
-                &|| {
-                    let batch2 = &record::unpack(&self.batch2, cx)?;
-                    formulas::maybe_multiply(
-                        &ops::bmm(
-                            &ops::expand(
-                                grad,
-                                &[self.batch1_size0, self.batch1_size1, self.batch2_size2],
-                                false,
-                            )?,
-                            &ops::transpose_int(batch2, 1, 2)?,
-                        )?,
-                        self.alpha,
-                    )
-                },
-                &|| {
-                    let batch1 = &record::unpack(&self.batch1, cx)?;
-                    formulas::maybe_multiply(
-                        &ops::bmm(
-                            &ops::transpose_int(batch1, 1, 2)?,
-                            &ops::expand(
-                                grad,
-                                &[self.batch1_size0, self.batch1_size1, self.batch2_size2],
-                                false,
-                            )?,
-                        )?,
-                        self.alpha,
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.batch1.iter().for_each(|saved| saved.owns(visit));
-        self.batch2.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    ADDBMM(self_, batch1, batch2, beta, alpha) -> result, edges of [self_, batch1, batch2];
+    set_history(&mut result),
+    AddbmmBackward0 { alpha, batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
+        batch1_size0: batch1.size(0)?, batch1_size1: batch1.size(1)?, batch2: record::saved_input(edges[1].is_some(),
+        batch2, 2)?, batch2_size2: batch2.size(2)?, beta }
 }
 
-fn addbmm(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::addbmm(self_, batch1, batch2, beta, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, batch1, batch2])? {
-        let backward = AddbmmBackward0 {
-            alpha,
-            batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
-            batch1_size0: batch1.size(0)?,
-            batch1_size1: batch1.size(1)?,
-            batch2: record::saved_input(edges[1].is_some(), batch2, 2)?,
-            batch2_size2: batch2.size(2)?,
-            beta,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    ADDBMM_(self_, batch1, batch2, beta, alpha), edges of [self_, batch1, batch2];
+    AddbmmBackward0 { alpha, batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
+        batch1_size0: batch1.size(0)?, batch1_size1: batch1.size(1)?, batch2: record::saved_input(edges[1].is_some(),
+        batch2, 2)?, batch2_size2: batch2.size(2)?, beta }
 }
 
-register!(ADDBMM, Autograd, addbmm);
+out_variant! { ADDBMM_OUT(self_, batch1, batch2, beta, alpha, out), refused of [self_, batch1, batch2, out] }
 
-fn addbmm_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, batch1, batch2]) {
-        let _below = record::below();
-        return ops::addbmm_(self_, batch1, batch2, beta, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, batch1, batch2])?;
-    let backward = AddbmmBackward0 {
-        alpha,
-        batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
-        batch1_size0: batch1.size(0)?,
-        batch1_size1: batch1.size(1)?,
-        batch2: record::saved_input(edges[1].is_some(), batch2, 2)?,
-        batch2_size2: batch2.size(2)?,
-        beta,
-    };
-    {
-        let _below = record::below();
-        ops::addbmm_(self_, batch1, batch2, beta, alpha)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    AddrBackward0 { alpha: Scalar, beta: Scalar, vec1: MaybeSaved, vec2: MaybeSaved }
+    gradients(self, grads, grad = 0) [];
+    self_ => formulas::maybe_multiply(grad, self.beta),
+    vec1 [vec2] => formulas::maybe_multiply(&ops::mv(grad, vec2)?, self.alpha),
+    vec2 [vec1] => formulas::maybe_multiply(&ops::mv(&ops::t(grad)?, vec1)?, self.alpha),
 }
 
-register!(ADDBMM_, Autograd, addbmm_);
-
-fn addbmm_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("addbmm", [self_, batch1, batch2, out])?;
-    let _below = record::below();
-    ops::addbmm_out(self_, batch1, batch2, beta, alpha, out)
+recorded! {
+    ADDR(self_, vec1, vec2, beta, alpha) -> result, edges of [self_, vec1, vec2];
+    set_history(&mut result),
+    AddrBackward0 { alpha, beta, vec1: record::saved_input(edges[2].is_some(), vec1, 1)?,
+        vec2: record::saved_input(edges[1].is_some(), vec2, 2)? }
 }
 
-register!(ADDBMM_OUT, Autograd, addbmm_out);
-register!(ADDBMM_OUT, ForwardGrad, addbmm_out);
-
-pub(super) struct AddrBackward0 {
-    pub(super) alpha: Scalar,
-    pub(super) beta: Scalar,
-    pub(super) vec1: Option<SavedVariable>,
-    pub(super) vec2: Option<SavedVariable>,
+recorded_in_place! {
+    ADDR_(self_, vec1, vec2, beta, alpha), edges of [self_, vec1, vec2];
+    AddrBackward0 { alpha, beta, vec1: record::saved_input(edges[2].is_some(), vec1, 1)?,
+        vec2: record::saved_input(edges[1].is_some(), vec2, 2)? }
 }
 
-impl Backward for AddrBackward0 {
-    const NAME: &'static str = "AddrBackward0";
-    const SAVES: bool = true;
+out_variant! { ADDR_OUT(self_, vec1, vec2, beta, alpha, out), refused of [self_, vec1, vec2, out] }
+out_variant! { OUTER_OUT(self_, vec2, out), refused of [self_, vec2, out] }
+out_variant! { GER_OUT(self_, vec2, out), refused of [self_, vec2, out] }
+out_variant! { MATMUL_OUT(self_, other, out), refused of [self_, other, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| formulas::maybe_multiply(grad, self.beta),
-                &|| {
-                    let vec2 = &record::unpack(&self.vec2, cx)?;
-                    formulas::maybe_multiply(&ops::mv(grad, vec2)?, self.alpha)
-                },
-                &|| {
-                    let vec1 = &record::unpack(&self.vec1, cx)?;
-                    formulas::maybe_multiply(&ops::mv(&ops::t(grad)?, vec1)?, self.alpha)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.vec1.iter().for_each(|saved| saved.owns(visit));
-        self.vec2.iter().for_each(|saved| saved.owns(visit));
-    }
+node! {
+    LinearBackward0 { input: MaybeSaved, weight: MaybeSaved } gradients(self, grads, grad = 0) [];
+    input [weight] => ops::matmul(grad, weight),
+    weight [input] => ops::_linear_weight_backward(grad, input),
+    bias => formulas::sum_of_rows(grad),
 }
 
-fn addr(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    vec1: &Tensor,
-    vec2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::addr(self_, vec1, vec2, beta, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, vec1, vec2])? {
-        let backward = AddrBackward0 {
-            alpha,
-            beta,
-            vec1: record::saved_input(edges[2].is_some(), vec1, 1)?,
-            vec2: record::saved_input(edges[1].is_some(), vec2, 2)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    _LINEAR(input, weight, bias) -> result, edges of_optional [input, weight, bias];
+    set_history(&mut result),
+    LinearBackward0 { input: record::saved_input(edges[1].is_some(), input, 0)?,
+        weight: record::saved_input(edges[0].is_some(), weight, 1)? }
 }
 
-register!(ADDR, Autograd, addr);
-
-fn addr_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    vec1: &Tensor,
-    vec2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, vec1, vec2]) {
-        let _below = record::below();
-        return ops::addr_(self_, vec1, vec2, beta, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, vec1, vec2])?;
-    let backward = AddrBackward0 {
-        alpha,
-        beta,
-        vec1: record::saved_input(edges[2].is_some(), vec1, 1)?,
-        vec2: record::saved_input(edges[1].is_some(), vec2, 2)?,
-    };
-    {
-        let _below = record::below();
-        ops::addr_(self_, vec1, vec2, beta, alpha)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    LinearWeightBackwardBackward0 { grad_output: MaybeSaved, input: MaybeSaved } gradients(self, grads, grad = 0) [];
+    grad_output [input] => ops::linear(input, grad, None),
+    input [grad_output] => ops::matmul(grad_output, grad),
 }
 
-register!(ADDR_, Autograd, addr_);
-
-fn addr_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    vec1: &Tensor,
-    vec2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("addr", [self_, vec1, vec2, out])?;
-    let _below = record::below();
-    ops::addr_out(self_, vec1, vec2, beta, alpha, out)
+recorded! {
+    _LINEAR_WEIGHT_BACKWARD(grad_output, input) -> result, edges of [grad_output, input];
+    set_history(&mut result),
+    LinearWeightBackwardBackward0 { grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        input: record::saved_input(edges[0].is_some(), input, 1)? }
 }
 
-register!(ADDR_OUT, Autograd, addr_out);
-register!(ADDR_OUT, ForwardGrad, addr_out);
-
-fn outer_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("outer", [self_, vec2, out])?;
-    let _below = record::below();
-    ops::outer_out(self_, vec2, out)
-}
-
-register!(OUTER_OUT, Autograd, outer_out);
-register!(OUTER_OUT, ForwardGrad, outer_out);
-
-fn ger_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("ger", [self_, vec2, out])?;
-    let _below = record::below();
-    ops::ger_out(self_, vec2, out)
-}
-
-register!(GER_OUT, Autograd, ger_out);
-register!(GER_OUT, ForwardGrad, ger_out);
-
-fn matmul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("matmul", [self_, other, out])?;
-    let _below = record::below();
-    ops::matmul_out(self_, other, out)
-}
-
-register!(MATMUL_OUT, Autograd, matmul_out);
-register!(MATMUL_OUT, ForwardGrad, matmul_out);
-
-pub(super) struct LinearBackward0 {
-    pub(super) input: Option<SavedVariable>,
-    pub(super) weight: Option<SavedVariable>,
-}
-
-impl Backward for LinearBackward0 {
-    const NAME: &'static str = "LinearBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let weight = &record::unpack(&self.weight, cx)?;
-                    ops::matmul(grad, weight)
-                },
-                &|| {
-                    let input = &record::unpack(&self.input, cx)?;
-                    ops::_linear_weight_backward(grad, input)
-                },
-                &|| formulas::sum_of_rows(grad),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.input.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn _linear(_: DispatchKeySet, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_linear(input, weight, bias)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(input), Some(weight), bias])? {
-        let backward = LinearBackward0 {
-            input: record::saved_input(edges[1].is_some(), input, 0)?,
-            weight: record::saved_input(edges[0].is_some(), weight, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_LINEAR, Autograd, _linear);
-
-pub(super) struct LinearWeightBackwardBackward0 {
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) input: Option<SavedVariable>,
-}
-
-impl Backward for LinearWeightBackwardBackward0 {
-    const NAME: &'static str = "LinearWeightBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let input = &record::unpack(&self.input, cx)?;
-                    ops::linear(input, grad, None)
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::matmul(grad_output, grad)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.input.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn _linear_weight_backward(_: DispatchKeySet, grad_output: &Tensor, input: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_linear_weight_backward(grad_output, input)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, input])? {
-        let backward = LinearWeightBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            input: record::saved_input(edges[0].is_some(), input, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_LINEAR_WEIGHT_BACKWARD, Autograd, _linear_weight_backward);
-
-fn linear_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("linear", &[&input, &weight, &bias, &out])?;
-    let _below = record::below();
-    ops::linear_out(input, weight, bias, out)
-}
-
-register!(LINEAR_OUT, Autograd, linear_out);
-register!(LINEAR_OUT, ForwardGrad, linear_out);
+out_variant! { LINEAR_OUT(input, weight, bias, out), refused of_any [input, weight, bias, out] }

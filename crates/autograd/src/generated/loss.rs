@@ -2,1277 +2,303 @@
 
 //! Recording of the operators in `loss`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
+use crate::record::{MaybeSaved, node, out_variant, recorded};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::{DimVec, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-pub(super) struct MseLossBackward0 {
-    pub(super) reduction: i64,
-    pub(super) self_: SavedVariable,
-    pub(super) target: SavedVariable,
+node! {
+    MseLossBackward0 { reduction: i64, self_: SavedVariable, target: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, target];
+    self_ => ops::mse_loss_backward(grad, self_, target, self.reduction),
+    target => ops::mse_loss_backward(grad, target, self_, self.reduction),
 }
 
-impl Backward for MseLossBackward0 {
-    const NAME: &'static str = "MseLossBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let target = &self.target.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::mse_loss_backward(grad, self_, target, self.reduction), &|| {
-                ops::mse_loss_backward(grad, target, self_, self.reduction)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.target.owns(visit);
-    }
+recorded! {
+    MSE_LOSS(self_, target, reduction) -> result, edges of [self_, target];
+    set_history(&mut result),
+    MseLossBackward0 { reduction, self_: SavedVariable::input(self_, 0)?, target: SavedVariable::input(target, 1)? }
 }
 
-fn mse_loss(_: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mse_loss(self_, target, reduction)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, target])? {
-        let backward = MseLossBackward0 {
-            reduction,
-            self_: SavedVariable::input(self_, 0)?,
-            target: SavedVariable::input(target, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { MSE_LOSS_OUT(self_, target, reduction, out), refused of [self_, target, out] }
+
+node! {
+    MseLossBackwardBackward0 { grad_output: MaybeSaved, reduction: i64, self_: MaybeSaved, self_sizes: DimVec,
+        target: MaybeSaved, target_sizes: DimVec }
+    gradients(self, grads, grad = 0) [];
+    grad_output [self_, target] => ops::mse_loss_backward(grad, self_, target, self.reduction),
+    self_ [grad_output] => ops::mul_scalar(&formulas::reduced_grad(&ops::mul_tensor(grad, grad_output)?,
+        self.reduction, &self.self_sizes, &self.target_sizes)?, Scalar::Int(2)),
+    target [grad_output] => ops::mul_scalar(&formulas::reduced_grad(&ops::mul_tensor(grad, grad_output)?,
+        self.reduction, &self.self_sizes, &self.target_sizes)?, Scalar::Int(-2)),
 }
 
-register!(MSE_LOSS, Autograd, mse_loss);
-
-fn mse_loss_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("mse_loss", [self_, target, out])?;
-    let _below = record::below();
-    ops::mse_loss_out(self_, target, reduction, out)
+recorded! {
+    MSE_LOSS_BACKWARD(grad_output, self_, target, reduction) -> result, edges of [grad_output, self_, target];
+    set_history(&mut result),
+    MseLossBackwardBackward0 { grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output,
+        0)?, reduction, self_: record::saved_input(edges[0].is_some(), self_, 1)?,
+        self_sizes: DimVec::from_slice(self_.sizes()), target: record::saved_input(edges[0].is_some(), target, 2)?,
+        target_sizes: DimVec::from_slice(target.sizes()) }
 }
 
-register!(MSE_LOSS_OUT, Autograd, mse_loss_out);
-register!(MSE_LOSS_OUT, ForwardGrad, mse_loss_out);
-
-pub(super) struct MseLossBackwardBackward0 {
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) reduction: i64,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) self_sizes: DimVec,
-    pub(super) target: Option<SavedVariable>,
-    pub(super) target_sizes: DimVec,
+node! {
+    SmoothL1LossBackward0 { beta: f64, reduction: i64, self_: SavedVariable, target: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, target];
+    self_ => ops::smooth_l1_loss_backward(grad, self_, target, self.reduction, self.beta),
+    target => ops::smooth_l1_loss_backward(grad, target, self_, self.reduction, self.beta),
 }
 
-impl Backward for MseLossBackwardBackward0 {
-    const NAME: &'static str = "MseLossBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    ops::mse_loss_backward(grad, self_, target, self.reduction)
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::mul_scalar(
-                        &formulas::reduced_grad(
-                            &ops::mul_tensor(grad, grad_output)?,
-                            self.reduction,
-                            &self.self_sizes,
-                            &self.target_sizes,
-                        )?,
-                        Scalar::Int(2),
-                    )
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::mul_scalar(
-                        &formulas::reduced_grad(
-                            &ops::mul_tensor(grad, grad_output)?,
-                            self.reduction,
-                            &self.self_sizes,
-                            &self.target_sizes,
-                        )?,
-                        Scalar::Int(-2),
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.target.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    SMOOTH_L1_LOSS(self_, target, reduction, beta) -> result, edges of [self_, target];
+    set_history(&mut result),
+    SmoothL1LossBackward0 { beta, reduction, self_: SavedVariable::input(self_, 0)?,
+        target: SavedVariable::input(target, 1)? }
 }
 
-fn mse_loss_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mse_loss_backward(grad_output, self_, target, reduction)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_, target])? {
-        let backward = MseLossBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
-            reduction,
-            self_: record::saved_input(edges[0].is_some(), self_, 1)?,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            target: record::saved_input(edges[0].is_some(), target, 2)?,
-            target_sizes: DimVec::from_slice(target.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { SMOOTH_L1_LOSS_OUT(self_, target, reduction, beta, out), refused of [self_, target, out] }
+
+node! {
+    SmoothL1LossBackwardBackward0 { beta: f64, grad_output: MaybeSaved, reduction: i64, self_: SavedVariable,
+        target: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, target];
+    grad_output => ops::smooth_l1_loss_backward(grad, self_, target, self.reduction, self.beta),
+    self_ [grad_output] => Ok(if self.beta == 0.0 { ops::zeros_like(self_, None, None, None, None,
+        None)? } else { ops::where_scalarother(&ops::lt_scalar(&ops::abs(&ops::sub_tensor(self_, target,
+        Scalar::Int(1))?)?, Scalar::Float(self.beta))?,
+        &ops::div_scalar(&formulas::reduced_grad(&ops::mul_tensor(grad, grad_output)?, self.reduction, self_.sizes(),
+        target.sizes())?, Scalar::Float(self.beta))?, Scalar::Int(0))? }),
+    target [grad_output] => Ok(if self.beta == 0.0 { ops::zeros_like(target, None, None, None, None,
+        None)? } else { ops::where_scalarother(&ops::lt_scalar(&ops::abs(&ops::sub_tensor(self_, target,
+        Scalar::Int(1))?)?, Scalar::Float(self.beta))?,
+        &ops::div_scalar(&formulas::reduced_grad(&ops::mul_tensor(grad, grad_output)?, self.reduction, self_.sizes(),
+        target.sizes())?, Scalar::Float(-self.beta))?, Scalar::Int(0))? }),
 }
 
-register!(MSE_LOSS_BACKWARD, Autograd, mse_loss_backward);
-
-pub(super) struct SmoothL1LossBackward0 {
-    pub(super) beta: f64,
-    pub(super) reduction: i64,
-    pub(super) self_: SavedVariable,
-    pub(super) target: SavedVariable,
+recorded! {
+    SMOOTH_L1_LOSS_BACKWARD(grad_output, self_, target, reduction, beta) -> result,
+    edges of [grad_output, self_, target];
+    set_history(&mut result),
+    SmoothL1LossBackwardBackward0 { beta, grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(),
+        grad_output, 0)?, reduction, self_: SavedVariable::input(self_, 1)?, target: SavedVariable::input(target,
+        2)? }
 }
 
-impl Backward for SmoothL1LossBackward0 {
-    const NAME: &'static str = "SmoothL1LossBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let target = &self.target.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::smooth_l1_loss_backward(grad, self_, target, self.reduction, self.beta), &|| {
-                ops::smooth_l1_loss_backward(grad, target, self_, self.reduction, self.beta)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.target.owns(visit);
-    }
+node! {
+    HuberLossBackward0 { delta: f64, reduction: i64, self_: SavedVariable, target: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, target];
+    self_ => ops::huber_loss_backward(grad, self_, target, self.reduction, self.delta),
+    target => ops::huber_loss_backward(grad, target, self_, self.reduction, self.delta),
 }
 
-fn smooth_l1_loss(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::smooth_l1_loss(self_, target, reduction, beta)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, target])? {
-        let backward = SmoothL1LossBackward0 {
-            beta,
-            reduction,
-            self_: SavedVariable::input(self_, 0)?,
-            target: SavedVariable::input(target, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    HUBER_LOSS(self_, target, reduction, delta) -> result, edges of [self_, target];
+    set_history(&mut result),
+    HuberLossBackward0 { delta, reduction, self_: SavedVariable::input(self_, 0)?,
+        target: SavedVariable::input(target, 1)? }
 }
 
-register!(SMOOTH_L1_LOSS, Autograd, smooth_l1_loss);
+out_variant! { HUBER_LOSS_OUT(self_, target, reduction, delta, out), refused of [self_, target, out] }
 
-fn smooth_l1_loss_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("smooth_l1_loss", [self_, target, out])?;
-    let _below = record::below();
-    ops::smooth_l1_loss_out(self_, target, reduction, beta, out)
+node! {
+    HuberLossBackwardBackward0 { delta: f64, grad_output: MaybeSaved, reduction: i64, self_: SavedVariable,
+        target: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, target];
+    grad_output => ops::huber_loss_backward(grad, self_, target, self.reduction, self.delta),
+    self_ [grad_output] => ops::where_scalarother(&ops::lt_scalar(&ops::abs(&ops::sub_tensor(self_, target,
+        Scalar::Int(1))?)?, Scalar::Float(self.delta))?, &formulas::reduced_grad(&ops::mul_tensor(grad, grad_output)?,
+        self.reduction, self_.sizes(), target.sizes())?, Scalar::Int(0)),
+    target [grad_output] => ops::where_scalarother(&ops::lt_scalar(&ops::abs(&ops::sub_tensor(self_, target,
+        Scalar::Int(1))?)?, Scalar::Float(self.delta))?, &ops::neg(&formulas::reduced_grad(&ops::mul_tensor(grad,
+        grad_output)?, self.reduction, self_.sizes(), target.sizes())?)?, Scalar::Int(0)),
 }
 
-register!(SMOOTH_L1_LOSS_OUT, Autograd, smooth_l1_loss_out);
-register!(SMOOTH_L1_LOSS_OUT, ForwardGrad, smooth_l1_loss_out);
-
-pub(super) struct SmoothL1LossBackwardBackward0 {
-    pub(super) beta: f64,
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) reduction: i64,
-    pub(super) self_: SavedVariable,
-    pub(super) target: SavedVariable,
+recorded! {
+    HUBER_LOSS_BACKWARD(grad_output, self_, target, reduction, delta) -> result,
+    edges of [grad_output, self_, target];
+    set_history(&mut result),
+    HuberLossBackwardBackward0 { delta, grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(),
+        grad_output, 0)?, reduction, self_: SavedVariable::input(self_, 1)?, target: SavedVariable::input(target,
+        2)? }
 }
 
-impl Backward for SmoothL1LossBackwardBackward0 {
-    const NAME: &'static str = "SmoothL1LossBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let target = &self.target.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| ops::smooth_l1_loss_backward(grad, self_, target, self.reduction, self.beta),
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    Ok(if self.beta == 0.0 {
-                        ops::zeros_like(self_, None, None, None, None, None)?
-                    } else {
-                        ops::where_scalarother(
-                            &ops::lt_scalar(
-                                &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
-                                Scalar::Float(self.beta),
-                            )?,
-                            &ops::div_scalar(
-                                &formulas::reduced_grad(
-                                    &ops::mul_tensor(grad, grad_output)?,
-                                    self.reduction,
-                                    self_.sizes(),
-                                    target.sizes(),
-                                )?,
-                                Scalar::Float(self.beta),
-                            )?,
-                            Scalar::Int(0),
-                        )?
-                    })
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    Ok(if self.beta == 0.0 {
-                        ops::zeros_like(target, None, None, None, None, None)?
-                    } else {
-                        ops::where_scalarother(
-                            &ops::lt_scalar(
-                                &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
-                                Scalar::Float(self.beta),
-                            )?,
-                            &ops::div_scalar(
-                                &formulas::reduced_grad(
-                                    &ops::mul_tensor(grad, grad_output)?,
-                                    self.reduction,
-                                    self_.sizes(),
-                                    target.sizes(),
-                                )?,
-                                Scalar::Float(-self.beta),
-                            )?,
-                            Scalar::Int(0),
-                        )?
-                    })
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.owns(visit);
-        self.target.owns(visit);
-    }
+node! {
+    BinaryCrossEntropyBackward0 { reduction: i64, self_: MaybeSaved, target: MaybeSaved,
+        weight: Option<SavedVariable> }
+    gradients(self, grads, grad = 0) [];
+    self_ [self_, target, weight] => ops::binary_cross_entropy_backward(grad, self_, target, weight.as_ref(),
+        self.reduction),
+    target [self_, target, weight] => formulas::binary_cross_entropy_target_backward(grad, self_, target,
+        weight.as_ref(), self.reduction),
+    weight => record::not_implemented("binary_cross_entropy, for its weight"),
 }
 
-fn smooth_l1_loss_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::smooth_l1_loss_backward(grad_output, self_, target, reduction, beta)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_, target])? {
-        let backward = SmoothL1LossBackwardBackward0 {
-            beta,
-            grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
-            reduction,
-            self_: SavedVariable::input(self_, 1)?,
-            target: SavedVariable::input(target, 2)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    BINARY_CROSS_ENTROPY(self_, target, weight, reduction) -> result, edges of_optional [self_, target, weight];
+    set_history(&mut result),
+    BinaryCrossEntropyBackward0 { reduction, self_: record::saved_input(edges[0].is_some() || edges[1].is_some(),
+        self_, 0)?, target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, 1)?,
+        weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)? }
 }
 
-register!(SMOOTH_L1_LOSS_BACKWARD, Autograd, smooth_l1_loss_backward);
+out_variant! { BINARY_CROSS_ENTROPY_OUT(self_, target, weight, reduction, out), refused of_any [self_, target, weight,
+out] }
 
-pub(super) struct HuberLossBackward0 {
-    pub(super) delta: f64,
-    pub(super) reduction: i64,
-    pub(super) self_: SavedVariable,
-    pub(super) target: SavedVariable,
+node! {
+    BinaryCrossEntropyBackwardBackward0 { grad_output: MaybeSaved, reduction: i64, self_: MaybeSaved,
+        target: MaybeSaved, weight: Option<SavedVariable> }
+    gradients(self, grads, grad = 0) [];
+    grad_output [self_, target, weight] => ops::binary_cross_entropy_backward(grad, self_, target, weight.as_ref(),
+        self.reduction),
+    self_ [grad_output, self_, target,
+        weight] => formulas::binary_cross_entropy_double_backward(&ops::mul_tensor(grad, grad_output)?, self_, target,
+        weight.as_ref(), self.reduction),
+    target [grad_output, self_, target,
+        weight] => formulas::binary_cross_entropy_double_backward_target(&ops::mul_tensor(grad, grad_output)?, self_,
+        target, weight.as_ref(), self.reduction),
+    weight => record::not_implemented("binary_cross_entropy_backward, for its weight"),
 }
 
-impl Backward for HuberLossBackward0 {
-    const NAME: &'static str = "HuberLossBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let target = &self.target.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::huber_loss_backward(grad, self_, target, self.reduction, self.delta), &|| {
-                ops::huber_loss_backward(grad, target, self_, self.reduction, self.delta)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.target.owns(visit);
-    }
+recorded! {
+    BINARY_CROSS_ENTROPY_BACKWARD(grad_output, self_, target, weight, reduction) -> result,
+    edges of_optional [grad_output, self_, target, weight];
+    set_history(&mut result),
+    BinaryCrossEntropyBackwardBackward0 { grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(),
+        grad_output, 0)?, reduction,
+        self_: record::saved_input(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(), self_, 1)?,
+        target: record::saved_input(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(), target, 2)?,
+        weight: record::saved_optional(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(), weight)? }
 }
 
-fn huber_loss(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::huber_loss(self_, target, reduction, delta)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, target])? {
-        let backward = HuberLossBackward0 {
-            delta,
-            reduction,
-            self_: SavedVariable::input(self_, 0)?,
-            target: SavedVariable::input(target, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    BinaryCrossEntropyWithLogitsBackward0 { pos_weight: Option<SavedVariable>, reduction: i64, self_: MaybeSaved,
+        target: MaybeSaved, weight: Option<SavedVariable> }
+    gradients(self, grads, grad = 0) [];
+    self_ [pos_weight, self_, target, weight] => formulas::binary_cross_entropy_with_logits_backward(grad, self_,
+        target, weight.as_ref(), pos_weight.as_ref(), self.reduction),
+    target [pos_weight, self_, target, weight] => formulas::binary_cross_entropy_with_logits_target_backward(grad,
+        self_, target, weight.as_ref(), pos_weight.as_ref(), self.reduction),
+    weight => record::not_implemented("binary_cross_entropy_with_logits, for its weight"),
+    pos_weight => record::not_implemented("binary_cross_entropy_with_logits, for its pos_weight"),
 }
 
-register!(HUBER_LOSS, Autograd, huber_loss);
-
-fn huber_loss_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("huber_loss", [self_, target, out])?;
-    let _below = record::below();
-    ops::huber_loss_out(self_, target, reduction, delta, out)
+recorded! {
+    BINARY_CROSS_ENTROPY_WITH_LOGITS(self_, target, weight, pos_weight, reduction) -> result,
+    edges of_optional [self_, target, weight, pos_weight];
+    set_history(&mut result),
+    BinaryCrossEntropyWithLogitsBackward0 { pos_weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(
+        ), pos_weight)?, reduction, self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 0)?,
+        target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, 1)?,
+        weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)? }
 }
 
-register!(HUBER_LOSS_OUT, Autograd, huber_loss_out);
-register!(HUBER_LOSS_OUT, ForwardGrad, huber_loss_out);
+out_variant! { BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT(self_, target, weight, pos_weight, reduction, out),
+refused of_any [self_, target, weight, pos_weight, out] }
 
-pub(super) struct HuberLossBackwardBackward0 {
-    pub(super) delta: f64,
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) reduction: i64,
-    pub(super) self_: SavedVariable,
-    pub(super) target: SavedVariable,
+node! {
+    KlDivBackward0 { log_target: bool, reduction: i64, self_: MaybeSaved, self_sizes: DimVec, target: SavedVariable }
+    gradients(self, grads, grad = 0) [target];
+    self_ => ops::neg(&ops::_chain(&formulas::reduced_grad(grad, self.reduction, &self.self_sizes, target.sizes())?,
+        &if self.log_target { ops::exp(target)? } else { Tensor::clone(target) })?),
+    target [self_] => ops::_chain(&formulas::reduced_grad(grad, self.reduction, &self.self_sizes, target.sizes())?,
+        &if self.log_target { ops::mul_tensor(&ops::exp(target)?, &ops::add_scalar(&ops::sub_tensor(target, self_,
+        Scalar::Int(1))?, Scalar::Int(1),
+        Scalar::Int(1))?)? } else { ops::sub_tensor(&ops::add_scalar(&ops::log(target)?, Scalar::Int(1),
+        Scalar::Int(1))?, self_, Scalar::Int(1))? }),
 }
 
-impl Backward for HuberLossBackwardBackward0 {
-    const NAME: &'static str = "HuberLossBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let target = &self.target.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| ops::huber_loss_backward(grad, self_, target, self.reduction, self.delta),
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::where_scalarother(
-                        &ops::lt_scalar(
-                            &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
-                            Scalar::Float(self.delta),
-                        )?,
-                        &formulas::reduced_grad(
-                            &ops::mul_tensor(grad, grad_output)?,
-                            self.reduction,
-                            self_.sizes(),
-                            target.sizes(),
-                        )?,
-                        Scalar::Int(0),
-                    )
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::where_scalarother(
-                        &ops::lt_scalar(
-                            &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
-                            Scalar::Float(self.delta),
-                        )?,
-                        &ops::neg(&formulas::reduced_grad(
-                            &ops::mul_tensor(grad, grad_output)?,
-                            self.reduction,
-                            self_.sizes(),
-                            target.sizes(),
-                        )?)?,
-                        Scalar::Int(0),
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.owns(visit);
-        self.target.owns(visit);
-    }
+recorded! {
+    KL_DIV(self_, target, reduction, log_target) -> result, edges of [self_, target];
+    set_history(&mut result),
+    KlDivBackward0 { log_target, reduction, self_: record::saved_input(edges[1].is_some(), self_, 0)?,
+        self_sizes: DimVec::from_slice(self_.sizes()), target: SavedVariable::input(target, 1)? }
 }
 
-fn huber_loss_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::huber_loss_backward(grad_output, self_, target, reduction, delta)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_, target])? {
-        let backward = HuberLossBackwardBackward0 {
-            delta,
-            grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
-            reduction,
-            self_: SavedVariable::input(self_, 1)?,
-            target: SavedVariable::input(target, 2)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { KL_DIV_OUT(self_, target, reduction, log_target, out), refused of [self_, target, out] }
+
+out_variant! { MULTI_MARGIN_LOSS_OUT(self_, target, p, margin, weight, reduction, out), refused of_any [self_, target,
+weight, out] }
+out_variant! { MULTILABEL_MARGIN_LOSS_OUT(self_, target, reduction, out), refused of [self_, target, out] }
+
+node! {
+    NllLossBackward0 { ignore_index: i64, reduction: i64, self_: MaybeSaved, target: MaybeSaved,
+        weight: Option<SavedVariable>, total_weight: SavedVariable }
+    gradients(self, grads, grad = 0) [];
+    self_ [self_, target, weight, total_weight] => ops::nll_loss_backward(grad, self_, target, weight.as_ref(),
+        self.reduction, self.ignore_index, total_weight),
+    weight => record::not_implemented("nll_loss_forward, for its weight"),
 }
 
-register!(HUBER_LOSS_BACKWARD, Autograd, huber_loss_backward);
-
-pub(super) struct BinaryCrossEntropyBackward0 {
-    pub(super) reduction: i64,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) target: Option<SavedVariable>,
-    pub(super) weight: Option<SavedVariable>,
+recorded! {
+    NLL_LOSS_FORWARD(self_, target, weight, reduction, ignore_index) -> (output, total_weight),
+    edges of_optional [self_, weight];
+    set_history_of_some(&[&output, &total_weight], &[true, false]),
+    NllLossBackward0 { ignore_index, reduction, self_: record::saved_input(edges[0].is_some(), self_, 0)?,
+        target: record::saved_other(edges[0].is_some(), target)?, weight: record::saved_optional(edges[0].is_some(),
+        weight)?, total_weight: SavedVariable::output(&total_weight, 1)? }
 }
 
-impl Backward for BinaryCrossEntropyBackward0 {
-    const NAME: &'static str = "BinaryCrossEntropyBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    ops::binary_cross_entropy_backward(grad, self_, target, weight.as_ref(), self.reduction)
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    formulas::binary_cross_entropy_target_backward(
-                        grad,
-                        self_,
-                        target,
-                        weight.as_ref(),
-                        self.reduction,
-                    )
-                },
-                &|| record::not_implemented("binary_cross_entropy, for its weight"),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.target.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
+node! {
+    NllLossBackwardBackward0 { ignore_index: i64, reduction: i64, target: MaybeSaved, weight: Option<SavedVariable> }
+    optional_gradients(self, grads, grad = 0) [];
+    grad_output [target, weight] => Ok(Some(ops::nll_loss(grad, target, weight.as_ref(), self.reduction,
+        self.ignore_index)?)),
+    self_ => Ok(None),
+    weight => record::not_implemented("nll_loss_backward, for its weight"),
 }
 
-fn binary_cross_entropy(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::binary_cross_entropy(self_, target, weight, reduction)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(self_), Some(target), weight])? {
-        let backward = BinaryCrossEntropyBackward0 {
-            reduction,
-            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 0)?,
-            target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, 1)?,
-            weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    NLL_LOSS_BACKWARD(grad_output, self_, target, weight, reduction, ignore_index, total_weight) -> result,
+    edges of_optional [grad_output, self_, weight];
+    set_history(&mut result),
+    NllLossBackwardBackward0 { ignore_index, reduction, target: record::saved_other(edges[0].is_some(), target)?,
+        weight: record::saved_optional(edges[0].is_some(), weight)? }
 }
 
-register!(BINARY_CROSS_ENTROPY, Autograd, binary_cross_entropy);
+out_variant! { NLL_LOSS_OUT(self_, target, weight, reduction, ignore_index, out), refused of_any [self_, target,
+weight, out] }
 
-fn binary_cross_entropy_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("binary_cross_entropy", &[&self_, &target, &weight, &out])?;
-    let _below = record::below();
-    ops::binary_cross_entropy_out(self_, target, weight, reduction, out)
+node! {
+    CrossEntropyBackward0 { ignore_index: i64, reduction: i64, self_: MaybeSaved, target: MaybeSaved,
+        weight: Option<SavedVariable>, total_weight: SavedVariable, max_score: SavedVariable, log_sum: SavedVariable }
+    gradients(self, grads, grad = 0) [];
+    self_ [self_, target, weight, total_weight, max_score, log_sum] => ops::_cross_entropy_backward(grad, self_,
+        target, weight.as_ref(), self.reduction, self.ignore_index, total_weight, max_score, log_sum),
+    weight => record::not_implemented("_cross_entropy, for its weight"),
 }
 
-register!(BINARY_CROSS_ENTROPY_OUT, Autograd, binary_cross_entropy_out);
-register!(BINARY_CROSS_ENTROPY_OUT, ForwardGrad, binary_cross_entropy_out);
-
-pub(super) struct BinaryCrossEntropyBackwardBackward0 {
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) reduction: i64,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) target: Option<SavedVariable>,
-    pub(super) weight: Option<SavedVariable>,
+recorded! {
+    _CROSS_ENTROPY(self_, target, weight, reduction, ignore_index) -> (output, total_weight, max_score, log_sum),
+    edges of_optional [self_, weight];
+    set_history_of_some(&[&output, &total_weight, &max_score, &log_sum], &[true, false, false, false]),
+    CrossEntropyBackward0 { ignore_index, reduction, self_: record::saved_input(edges[0].is_some(), self_, 0)?,
+        target: record::saved_other(edges[0].is_some(), target)?, weight: record::saved_optional(edges[0].is_some(),
+        weight)?, total_weight: SavedVariable::output(&total_weight, 1)?, max_score: SavedVariable::output(&max_score,
+        2)?, log_sum: SavedVariable::output(&log_sum, 3)? }
 }
 
-impl Backward for BinaryCrossEntropyBackwardBackward0 {
-    const NAME: &'static str = "BinaryCrossEntropyBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    ops::binary_cross_entropy_backward(grad, self_, target, weight.as_ref(), self.reduction)
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    formulas::binary_cross_entropy_double_backward(
-                        &ops::mul_tensor(grad, grad_output)?,
-                        self_,
-                        target,
-                        weight.as_ref(),
-                        self.reduction,
-                    )
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    formulas::binary_cross_entropy_double_backward_target(
-                        &ops::mul_tensor(grad, grad_output)?,
-                        self_,
-                        target,
-                        weight.as_ref(),
-                        self.reduction,
-                    )
-                },
-                &|| record::not_implemented("binary_cross_entropy_backward, for its weight"),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.target.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
+node! {
+    CrossEntropyBackwardBackward0 { grad_output: MaybeSaved, ignore_index: i64, reduction: i64, self_: MaybeSaved,
+        target: MaybeSaved, total_weight: MaybeSaved, weight: Option<SavedVariable> }
+    gradients(self, grads, grad = 0) [];
+    grad_output [self_, target, weight] => ops::nll_loss(&ops::sub_tensor(grad,
+        &ops::sum_dim_intlist(&ops::mul_tensor(grad, &ops::softmax_int(self_, 1, None)?)?, Some(&[1]), true, None)?,
+        Scalar::Int(1))?, target, weight.as_ref(), self.reduction, self.ignore_index),
+    self_ [grad_output, self_, target, total_weight, weight] => ops::mul_tensor(&ops::_softmax_backward_data(grad,
+        &ops::softmax_int(self_, 1, None)?, 1, self_.dtype())?,
+        &ops::neg(&ops::sum_dim_intlist(&ops::nll_loss_backward(grad_output, self_, target, weight.as_ref(),
+        self.reduction, self.ignore_index, total_weight)?, Some(&[1]), true, None)?)?),
+    weight => record::not_implemented("_cross_entropy_backward, for its weight"),
 }
 
-fn binary_cross_entropy_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::binary_cross_entropy_backward(grad_output, self_, target, weight, reduction)?
-    };
-    if let Some(edges) =
-        record::recorded_edges_optional([Some(grad_output), Some(self_), Some(target), weight])?
-    {
-        let backward = BinaryCrossEntropyBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
-            reduction,
-            self_: record::saved_input(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                self_,
-                1,
-            )?,
-            target: record::saved_input(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                target,
-                2,
-            )?,
-            weight: record::saved_optional(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                weight,
-            )?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    _CROSS_ENTROPY_BACKWARD(grad_output, self_, target, weight, reduction, ignore_index, total_weight, max_score,
+        log_sum) -> result,
+    edges of_optional [grad_output, self_, weight];
+    set_history(&mut result),
+    CrossEntropyBackwardBackward0 { grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        ignore_index, reduction, self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 1)?,
+        target: record::saved_other(edges[0].is_some() || edges[1].is_some(), target)?,
+        total_weight: record::saved_other(edges[1].is_some(), total_weight)?,
+        weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)? }
 }
-
-register!(BINARY_CROSS_ENTROPY_BACKWARD, Autograd, binary_cross_entropy_backward);
-
-pub(super) struct BinaryCrossEntropyWithLogitsBackward0 {
-    pub(super) pos_weight: Option<SavedVariable>,
-    pub(super) reduction: i64,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) target: Option<SavedVariable>,
-    pub(super) weight: Option<SavedVariable>,
-}
-
-impl Backward for BinaryCrossEntropyWithLogitsBackward0 {
-    const NAME: &'static str = "BinaryCrossEntropyWithLogitsBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let pos_weight = &record::unpack_optional(&self.pos_weight, cx)?;
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    formulas::binary_cross_entropy_with_logits_backward(
-                        grad,
-                        self_,
-                        target,
-                        weight.as_ref(),
-                        pos_weight.as_ref(),
-                        self.reduction,
-                    )
-                },
-                &|| {
-                    let pos_weight = &record::unpack_optional(&self.pos_weight, cx)?;
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    formulas::binary_cross_entropy_with_logits_target_backward(
-                        grad,
-                        self_,
-                        target,
-                        weight.as_ref(),
-                        pos_weight.as_ref(),
-                        self.reduction,
-                    )
-                },
-                &|| record::not_implemented("binary_cross_entropy_with_logits, for its weight"),
-                &|| record::not_implemented("binary_cross_entropy_with_logits, for its pos_weight"),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.pos_weight.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.target.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn binary_cross_entropy_with_logits(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    pos_weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, reduction)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(self_), Some(target), weight, pos_weight])? {
-        let backward = BinaryCrossEntropyWithLogitsBackward0 {
-            pos_weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), pos_weight)?,
-            reduction,
-            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 0)?,
-            target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, 1)?,
-            weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(BINARY_CROSS_ENTROPY_WITH_LOGITS, Autograd, binary_cross_entropy_with_logits);
-
-fn binary_cross_entropy_with_logits_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    pos_weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("binary_cross_entropy_with_logits", &[&self_, &target, &weight, &pos_weight, &out])?;
-    let _below = record::below();
-    ops::binary_cross_entropy_with_logits_out(self_, target, weight, pos_weight, reduction, out)
-}
-
-register!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT, Autograd, binary_cross_entropy_with_logits_out);
-register!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT, ForwardGrad, binary_cross_entropy_with_logits_out);
-
-pub(super) struct KlDivBackward0 {
-    pub(super) log_target: bool,
-    pub(super) reduction: i64,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) self_sizes: DimVec,
-    pub(super) target: SavedVariable,
-}
-
-impl Backward for KlDivBackward0 {
-    const NAME: &'static str = "KlDivBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let target = &self.target.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::neg(&ops::_chain(
-                        &formulas::reduced_grad(grad, self.reduction, &self.self_sizes, target.sizes())?,
-                        &if self.log_target { ops::exp(target)? } else { Tensor::clone(target) },
-                    )?)
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::_chain(
-                        &formulas::reduced_grad(grad, self.reduction, &self.self_sizes, target.sizes())?,
-                        &if self.log_target {
-                            ops::mul_tensor(
-                                &ops::exp(target)?,
-                                &ops::add_scalar(
-                                    &ops::sub_tensor(target, self_, Scalar::Int(1))?,
-                                    Scalar::Int(1),
-                                    Scalar::Int(1),
-                                )?,
-                            )?
-                        } else {
-                            ops::sub_tensor(
-                                &ops::add_scalar(&ops::log(target)?, Scalar::Int(1), Scalar::Int(1))?,
-                                self_,
-                                Scalar::Int(1),
-                            )?
-                        },
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.target.owns(visit);
-    }
-}
-
-fn kl_div(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    log_target: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::kl_div(self_, target, reduction, log_target)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, target])? {
-        let backward = KlDivBackward0 {
-            log_target,
-            reduction,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            target: SavedVariable::input(target, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(KL_DIV, Autograd, kl_div);
-
-fn kl_div_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    log_target: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("kl_div", [self_, target, out])?;
-    let _below = record::below();
-    ops::kl_div_out(self_, target, reduction, log_target, out)
-}
-
-register!(KL_DIV_OUT, Autograd, kl_div_out);
-register!(KL_DIV_OUT, ForwardGrad, kl_div_out);
-
-fn multi_margin_loss_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    p: Scalar,
-    margin: Scalar,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("multi_margin_loss", &[&self_, &target, &weight, &out])?;
-    let _below = record::below();
-    ops::multi_margin_loss_out(self_, target, p, margin, weight, reduction, out)
-}
-
-register!(MULTI_MARGIN_LOSS_OUT, Autograd, multi_margin_loss_out);
-register!(MULTI_MARGIN_LOSS_OUT, ForwardGrad, multi_margin_loss_out);
-
-fn multilabel_margin_loss_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("multilabel_margin_loss", [self_, target, out])?;
-    let _below = record::below();
-    ops::multilabel_margin_loss_out(self_, target, reduction, out)
-}
-
-register!(MULTILABEL_MARGIN_LOSS_OUT, Autograd, multilabel_margin_loss_out);
-register!(MULTILABEL_MARGIN_LOSS_OUT, ForwardGrad, multilabel_margin_loss_out);
-
-pub(super) struct NllLossBackward0 {
-    pub(super) ignore_index: i64,
-    pub(super) reduction: i64,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) target: Option<SavedVariable>,
-    pub(super) weight: Option<SavedVariable>,
-    pub(super) total_weight: SavedVariable,
-}
-
-impl Backward for NllLossBackward0 {
-    const NAME: &'static str = "NllLossBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    let total_weight = &self.total_weight.unpack(cx)?;
-                    ops::nll_loss_backward(
-                        grad,
-                        self_,
-                        target,
-                        weight.as_ref(),
-                        self.reduction,
-                        self.ignore_index,
-                        total_weight,
-                    )
-                },
-                &|| record::not_implemented("nll_loss_forward, for its weight"),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.target.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-        self.total_weight.owns(visit);
-    }
-}
-
-fn nll_loss_forward(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor)> {
-    let (output, total_weight) = {
-        let _below = record::below();
-        ops::nll_loss_forward(self_, target, weight, reduction, ignore_index)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(self_), weight])? {
-        let backward = NllLossBackward0 {
-            ignore_index,
-            reduction,
-            self_: record::saved_input(edges[0].is_some(), self_, 0)?,
-            target: record::saved_other(edges[0].is_some(), target)?,
-            weight: record::saved_optional(edges[0].is_some(), weight)?,
-            total_weight: SavedVariable::output(&total_weight, 1)?,
-        };
-        record::set_history_of_some(&[&output, &total_weight], &[true, false], edges, backward);
-    }
-    Ok((output, total_weight))
-}
-
-register!(NLL_LOSS_FORWARD, Autograd, nll_loss_forward);
-
-pub(super) struct NllLossBackwardBackward0 {
-    pub(super) ignore_index: i64,
-    pub(super) reduction: i64,
-    pub(super) target: Option<SavedVariable>,
-    pub(super) weight: Option<SavedVariable>,
-}
-
-impl Backward for NllLossBackwardBackward0 {
-    const NAME: &'static str = "NllLossBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [
-                &|| {
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    Ok(Some(ops::nll_loss(grad, target, weight.as_ref(), self.reduction, self.ignore_index)?))
-                },
-                &|| Ok(None),
-                &|| record::not_implemented("nll_loss_backward, for its weight"),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.target.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn nll_loss_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::nll_loss_backward(grad_output, self_, target, weight, reduction, ignore_index, total_weight)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(grad_output), Some(self_), weight])? {
-        let backward = NllLossBackwardBackward0 {
-            ignore_index,
-            reduction,
-            target: record::saved_other(edges[0].is_some(), target)?,
-            weight: record::saved_optional(edges[0].is_some(), weight)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(NLL_LOSS_BACKWARD, Autograd, nll_loss_backward);
-
-fn nll_loss_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("nll_loss", &[&self_, &target, &weight, &out])?;
-    let _below = record::below();
-    ops::nll_loss_out(self_, target, weight, reduction, ignore_index, out)
-}
-
-register!(NLL_LOSS_OUT, Autograd, nll_loss_out);
-register!(NLL_LOSS_OUT, ForwardGrad, nll_loss_out);
-
-pub(super) struct CrossEntropyBackward0 {
-    pub(super) ignore_index: i64,
-    pub(super) reduction: i64,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) target: Option<SavedVariable>,
-    pub(super) weight: Option<SavedVariable>,
-    pub(super) total_weight: SavedVariable,
-    pub(super) max_score: SavedVariable,
-    pub(super) log_sum: SavedVariable,
-}
-
-impl Backward for CrossEntropyBackward0 {
-    const NAME: &'static str = "CrossEntropyBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    let total_weight = &self.total_weight.unpack(cx)?;
-                    let max_score = &self.max_score.unpack(cx)?;
-                    let log_sum = &self.log_sum.unpack(cx)?;
-                    ops::_cross_entropy_backward(
-                        grad,
-                        self_,
-                        target,
-                        weight.as_ref(),
-                        self.reduction,
-                        self.ignore_index,
-                        total_weight,
-                        max_score,
-                        log_sum,
-                    )
-                },
-                &|| record::not_implemented("_cross_entropy, for its weight"),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.target.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-        self.total_weight.owns(visit);
-        self.max_score.owns(visit);
-        self.log_sum.owns(visit);
-    }
-}
-
-fn _cross_entropy(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let (output, total_weight, max_score, log_sum) = {
-        let _below = record::below();
-        ops::_cross_entropy(self_, target, weight, reduction, ignore_index)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(self_), weight])? {
-        let backward = CrossEntropyBackward0 {
-            ignore_index,
-            reduction,
-            self_: record::saved_input(edges[0].is_some(), self_, 0)?,
-            target: record::saved_other(edges[0].is_some(), target)?,
-            weight: record::saved_optional(edges[0].is_some(), weight)?,
-            total_weight: SavedVariable::output(&total_weight, 1)?,
-            max_score: SavedVariable::output(&max_score, 2)?,
-            log_sum: SavedVariable::output(&log_sum, 3)?,
-        };
-        record::set_history_of_some(
-            &[&output, &total_weight, &max_score, &log_sum],
-            &[true, false, false, false],
-            edges,
-            backward,
-        );
-    }
-    Ok((output, total_weight, max_score, log_sum))
-}
-
-register!(_CROSS_ENTROPY, Autograd, _cross_entropy);
-
-pub(super) struct CrossEntropyBackwardBackward0 {
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) ignore_index: i64,
-    pub(super) reduction: i64,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) target: Option<SavedVariable>,
-    pub(super) total_weight: Option<SavedVariable>,
-    pub(super) weight: Option<SavedVariable>,
-}
-
-impl Backward for CrossEntropyBackwardBackward0 {
-    const NAME: &'static str = "CrossEntropyBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    ops::nll_loss(
-                        &ops::sub_tensor(
-                            grad,
-                            &ops::sum_dim_intlist(
-                                &ops::mul_tensor(grad, &ops::softmax_int(self_, 1, None)?)?,
-                                Some(&[1]),
-                                true,
-                                None,
-                            )?,
-                            Scalar::Int(1),
-                        )?,
-                        target,
-                        weight.as_ref(),
-                        self.reduction,
-                        self.ignore_index,
-                    )
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    let target = &record::unpack(&self.target, cx)?;
-                    let total_weight = &record::unpack(&self.total_weight, cx)?;
-                    let weight = &record::unpack_optional(&self.weight, cx)?;
-                    ops::mul_tensor(
-                        &ops::_softmax_backward_data(
-                            grad,
-                            &ops::softmax_int(self_, 1, None)?,
-                            1,
-                            self_.dtype(),
-                        )?,
-                        &ops::neg(&ops::sum_dim_intlist(
-                            &ops::nll_loss_backward(
-                                grad_output,
-                                self_,
-                                target,
-                                weight.as_ref(),
-                                self.reduction,
-                                self.ignore_index,
-                                total_weight,
-                            )?,
-                            Some(&[1]),
-                            true,
-                            None,
-                        )?)?,
-                    )
-                },
-                &|| record::not_implemented("_cross_entropy_backward, for its weight"),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.target.iter().for_each(|saved| saved.owns(visit));
-        self.total_weight.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn _cross_entropy_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-    max_score: &Tensor,
-    log_sum: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_cross_entropy_backward(
-            grad_output,
-            self_,
-            target,
-            weight,
-            reduction,
-            ignore_index,
-            total_weight,
-            max_score,
-            log_sum,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(grad_output), Some(self_), weight])? {
-        let backward = CrossEntropyBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            ignore_index,
-            reduction,
-            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 1)?,
-            target: record::saved_other(edges[0].is_some() || edges[1].is_some(), target)?,
-            total_weight: record::saved_other(edges[1].is_some(), total_weight)?,
-            weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_CROSS_ENTROPY_BACKWARD, Autograd, _cross_entropy_backward);

@@ -2,179 +2,52 @@
 
 //! Recording of the operators in `masked_select`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, formulas};
+use flambeau_core::{DimVec, Scalar};
+use flambeau_ops::ops;
 
-pub(super) struct MaskedSelectBackward0 {
-    pub(super) mask: SavedVariable,
-    pub(super) self_sizes: DimVec,
+node! {
+    MaskedSelectBackward0 { mask: SavedVariable, self_sizes: DimVec } gradients(self, grads, grad = 0) [mask];
+    self_ => formulas::masked_select_backward(grad, &self.self_sizes, mask),
 }
 
-impl Backward for MaskedSelectBackward0 {
-    const NAME: &'static str = "MaskedSelectBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let mask = &self.mask.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::masked_select_backward(grad, &self.self_sizes, mask)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.mask.owns(visit);
-    }
+recorded! {
+    MASKED_SELECT(self_, mask) -> result, edges of [self_];
+    set_history(&mut result),
+    MaskedSelectBackward0 { mask: SavedVariable::other(mask)?, self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-fn masked_select(_: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::masked_select(self_, mask)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MaskedSelectBackward0 {
-            mask: SavedVariable::other(mask)?,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { MASKED_SELECT_OUT(self_, mask, out), refused of [self_, mask, out] }
+
+recorded_in_place! {
+    MASKED_SCATTER_(self_, mask, source), edges of [self_, source];
+    MaskedScatterBackward0 { mask: SavedVariable::other(mask)?, source_sizes: DimVec::from_slice(source.sizes()) }
 }
 
-register!(MASKED_SELECT, Autograd, masked_select);
-
-fn masked_select_out(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("masked_select", [self_, mask, out])?;
-    let _below = record::below();
-    ops::masked_select_out(self_, mask, out)
+node! {
+    MaskedScatterBackward0 { mask: SavedVariable, source_sizes: DimVec } gradients(self, grads, grad = 0) [mask];
+    self_ => ops::masked_fill_scalar(grad, mask, Scalar::Int(0)),
+    source => ops::masked_scatter_backward(grad, mask, &self.source_sizes),
 }
 
-register!(MASKED_SELECT_OUT, Autograd, masked_select_out);
-register!(MASKED_SELECT_OUT, ForwardGrad, masked_select_out);
-
-fn masked_scatter_(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, source]) {
-        let _below = record::below();
-        return ops::masked_scatter_(self_, mask, source);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, source])?;
-    let backward = MaskedScatterBackward0 {
-        mask: SavedVariable::other(mask)?,
-        source_sizes: DimVec::from_slice(source.sizes()),
-    };
-    {
-        let _below = record::below();
-        ops::masked_scatter_(self_, mask, source)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    MASKED_SCATTER(self_, mask, source) -> result, edges of [self_, source];
+    set_history(&mut result),
+    MaskedScatterBackward0 { mask: SavedVariable::other(mask)?, source_sizes: DimVec::from_slice(source.sizes()) }
 }
 
-register!(MASKED_SCATTER_, Autograd, masked_scatter_);
+out_variant! { MASKED_SCATTER_OUT(self_, mask, source, out), refused of [self_, mask, source, out] }
 
-pub(super) struct MaskedScatterBackward0 {
-    pub(super) mask: SavedVariable,
-    pub(super) source_sizes: DimVec,
+node! {
+    MaskedScatterBackwardBackward0 { grad_output: SavedVariable, mask: SavedVariable }
+    gradients(self, grads, grad = 0) [grad_output, mask];
+    grad_output => ops::masked_scatter(&ops::zeros_like(grad_output, None, None, None, None, None)?, mask, grad),
 }
 
-impl Backward for MaskedScatterBackward0 {
-    const NAME: &'static str = "MaskedScatterBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let mask = &self.mask.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::masked_fill_scalar(grad, mask, Scalar::Int(0)), &|| {
-                ops::masked_scatter_backward(grad, mask, &self.source_sizes)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.mask.owns(visit);
-    }
+recorded! {
+    MASKED_SCATTER_BACKWARD(grad_output, mask, sizes) -> result, edges of [grad_output];
+    set_history(&mut result),
+    MaskedScatterBackwardBackward0 { grad_output: SavedVariable::input(grad_output, 0)?,
+        mask: SavedVariable::other(mask)? }
 }
-
-fn masked_scatter(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::masked_scatter(self_, mask, source)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, source])? {
-        let backward = MaskedScatterBackward0 {
-            mask: SavedVariable::other(mask)?,
-            source_sizes: DimVec::from_slice(source.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MASKED_SCATTER, Autograd, masked_scatter);
-
-fn masked_scatter_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    source: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("masked_scatter", [self_, mask, source, out])?;
-    let _below = record::below();
-    ops::masked_scatter_out(self_, mask, source, out)
-}
-
-register!(MASKED_SCATTER_OUT, Autograd, masked_scatter_out);
-register!(MASKED_SCATTER_OUT, ForwardGrad, masked_scatter_out);
-
-pub(super) struct MaskedScatterBackwardBackward0 {
-    pub(super) grad_output: SavedVariable,
-    pub(super) mask: SavedVariable,
-}
-
-impl Backward for MaskedScatterBackwardBackward0 {
-    const NAME: &'static str = "MaskedScatterBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let grad_output = &self.grad_output.unpack(cx)?;
-        let mask = &self.mask.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::masked_scatter(&ops::zeros_like(grad_output, None, None, None, None, None)?, mask, grad)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.owns(visit);
-        self.mask.owns(visit);
-    }
-}
-
-fn masked_scatter_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    mask: &Tensor,
-    sizes: &[i64],
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::masked_scatter_backward(grad_output, mask, sizes)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output])? {
-        let backward = MaskedScatterBackwardBackward0 {
-            grad_output: SavedVariable::input(grad_output, 0)?,
-            mask: SavedVariable::other(mask)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MASKED_SCATTER_BACKWARD, Autograd, masked_scatter_backward);

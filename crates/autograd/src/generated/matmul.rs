@@ -2,634 +2,158 @@
 
 //! Recording of the operators in `matmul`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
+use crate::{formulas, record};
+use flambeau_core::{DimVec, Scalar};
+use flambeau_ops::ops;
 
-pub(super) struct MmBackward0 {
-    pub(super) mat2: Option<SavedVariable>,
-    pub(super) mat2_strides: DimVec,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) self_strides: DimVec,
+node! {
+    MmBackward0 { mat2: MaybeSaved, mat2_strides: DimVec, self_: MaybeSaved, self_strides: DimVec }
+    gradients(self, grads, grad = 0) [];
+    self_ [mat2] => formulas::mm_in_layout(grad, &ops::t(mat2)?, &self.self_strides),
+    mat2 [self_] => formulas::mm_in_layout(&ops::t(self_)?, grad, &self.mat2_strides),
 }
 
-impl Backward for MmBackward0 {
-    const NAME: &'static str = "MmBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let mat2 = &record::unpack(&self.mat2, cx)?;
-                    formulas::mm_in_layout(grad, &ops::t(mat2)?, &self.self_strides)
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    formulas::mm_in_layout(&ops::t(self_)?, grad, &self.mat2_strides)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.mat2.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    MM(self_, mat2) -> result, edges of [self_, mat2];
+    set_history(&mut result),
+    MmBackward0 { mat2: record::saved_input(edges[0].is_some(), mat2, 1)?,
+        mat2_strides: DimVec::from_slice(mat2.strides()), self_: record::saved_input(edges[1].is_some(), self_, 0)?,
+        self_strides: DimVec::from_slice(self_.strides()) }
 }
 
-fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mm(self_, mat2)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, mat2])? {
-        let backward = MmBackward0 {
-            mat2: record::saved_input(edges[0].is_some(), mat2, 1)?,
-            mat2_strides: DimVec::from_slice(mat2.strides()),
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-            self_strides: DimVec::from_slice(self_.strides()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { MM_OUT(self_, mat2, out), refused of [self_, mat2, out] }
+
+node! {
+    BmmBackward0 { mat2: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ [mat2] => ops::bmm(grad, &ops::transpose_int(mat2, 1, 2)?),
+    mat2 [self_] => ops::bmm(&ops::transpose_int(self_, 1, 2)?, grad),
 }
 
-register!(MM, Autograd, mm);
-
-fn mm_out(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mm", [self_, mat2, out])?;
-    let _below = record::below();
-    ops::mm_out(self_, mat2, out)
+recorded! {
+    BMM(self_, mat2) -> result, edges of [self_, mat2];
+    set_history(&mut result),
+    BmmBackward0 { mat2: record::saved_input(edges[0].is_some(), mat2, 1)?,
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
 }
 
-register!(MM_OUT, Autograd, mm_out);
-register!(MM_OUT, ForwardGrad, mm_out);
+out_variant! { BMM_OUT(self_, mat2, out), refused of [self_, mat2, out] }
 
-pub(super) struct BmmBackward0 {
-    pub(super) mat2: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
+node! {
+    AddmmBackward0 { alpha: Scalar, beta: Scalar, mat1: MaybeSaved, mat1_strides: DimVec, mat2: MaybeSaved,
+        mat2_strides: DimVec }
+    gradients(self, grads, grad = 0) [];
+    self_ => formulas::maybe_multiply(grad, self.beta),
+    mat1 [mat2] => formulas::maybe_multiply(&formulas::mm_in_layout(grad, &ops::t(mat2)?, &self.mat1_strides)?,
+        self.alpha),
+    mat2 [mat1] => formulas::maybe_multiply(&formulas::mm_in_layout(&ops::t(mat1)?, grad, &self.mat2_strides)?,
+        self.alpha),
 }
 
-impl Backward for BmmBackward0 {
-    const NAME: &'static str = "BmmBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let mat2 = &record::unpack(&self.mat2, cx)?;
-                    ops::bmm(grad, &ops::transpose_int(mat2, 1, 2)?)
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::bmm(&ops::transpose_int(self_, 1, 2)?, grad)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.mat2.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    ADDMM(self_, mat1, mat2, beta, alpha) -> result, edges of [self_, mat1, mat2];
+    set_history(&mut result),
+    AddmmBackward0 { alpha, beta, mat1: record::saved_input(edges[2].is_some(), mat1, 1)?,
+        mat1_strides: DimVec::from_slice(mat1.strides()), mat2: record::saved_input(edges[1].is_some(), mat2, 2)?,
+        mat2_strides: DimVec::from_slice(mat2.strides()) }
 }
 
-fn bmm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bmm(self_, mat2)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, mat2])? {
-        let backward = BmmBackward0 {
-            mat2: record::saved_input(edges[0].is_some(), mat2, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    ADDMM_(self_, mat1, mat2, beta, alpha), edges of [self_, mat1, mat2];
+    AddmmBackward0 { alpha, beta, mat1: record::saved_input(edges[2].is_some(), mat1, 1)?,
+        mat1_strides: DimVec::from_slice(mat1.strides()), mat2: record::saved_input(edges[1].is_some(), mat2, 2)?,
+        mat2_strides: DimVec::from_slice(mat2.strides()) }
 }
 
-register!(BMM, Autograd, bmm);
+out_variant! { ADDMM_OUT(self_, mat1, mat2, beta, alpha, out), refused of [self_, mat1, mat2, out] }
 
-fn bmm_out(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bmm", [self_, mat2, out])?;
-    let _below = record::below();
-    ops::bmm_out(self_, mat2, out)
+node! {
+    BaddbmmBackward0 { alpha: Scalar, batch1: MaybeSaved, batch2: MaybeSaved, beta: Scalar }
+    gradients(self, grads, grad = 0) [];
+    self_ => formulas::maybe_multiply(grad, self.beta),
+    batch1 [batch2] => formulas::maybe_multiply(&ops::bmm(grad, &ops::transpose_int(batch2, 1, 2)?)?, self.alpha),
+    batch2 [batch1] => formulas::maybe_multiply(&ops::bmm(&ops::transpose_int(batch1, 1, 2)?, grad)?, self.alpha),
 }
 
-register!(BMM_OUT, Autograd, bmm_out);
-register!(BMM_OUT, ForwardGrad, bmm_out);
-
-pub(super) struct AddmmBackward0 {
-    pub(super) alpha: Scalar,
-    pub(super) beta: Scalar,
-    pub(super) mat1: Option<SavedVariable>,
-    pub(super) mat1_strides: DimVec,
-    pub(super) mat2: Option<SavedVariable>,
-    pub(super) mat2_strides: DimVec,
+recorded! {
+    BADDBMM(self_, batch1, batch2, beta, alpha) -> result, edges of [self_, batch1, batch2];
+    set_history(&mut result),
+    BaddbmmBackward0 { alpha, batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
+        batch2: record::saved_input(edges[1].is_some(), batch2, 2)?, beta }
 }
 
-impl Backward for AddmmBackward0 {
-    const NAME: &'static str = "AddmmBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| formulas::maybe_multiply(grad, self.beta),
-                &|| {
-                    let mat2 = &record::unpack(&self.mat2, cx)?;
-                    formulas::maybe_multiply(
-                        &formulas::mm_in_layout(grad, &ops::t(mat2)?, &self.mat1_strides)?,
-                        self.alpha,
-                    )
-                },
-                &|| {
-                    let mat1 = &record::unpack(&self.mat1, cx)?;
-                    formulas::maybe_multiply(
-                        &formulas::mm_in_layout(&ops::t(mat1)?, grad, &self.mat2_strides)?,
-                        self.alpha,
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.mat1.iter().for_each(|saved| saved.owns(visit));
-        self.mat2.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded_in_place! {
+    BADDBMM_(self_, batch1, batch2, beta, alpha), edges of [self_, batch1, batch2];
+    BaddbmmBackward0 { alpha, batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
+        batch2: record::saved_input(edges[1].is_some(), batch2, 2)?, beta }
 }
 
-fn addmm(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::addmm(self_, mat1, mat2, beta, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, mat1, mat2])? {
-        let backward = AddmmBackward0 {
-            alpha,
-            beta,
-            mat1: record::saved_input(edges[2].is_some(), mat1, 1)?,
-            mat1_strides: DimVec::from_slice(mat1.strides()),
-            mat2: record::saved_input(edges[1].is_some(), mat2, 2)?,
-            mat2_strides: DimVec::from_slice(mat2.strides()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { BADDBMM_OUT(self_, batch1, batch2, beta, alpha, out), refused of [self_, batch1, batch2, out] }
+
+node! {
+    MvBackward0 { self_: MaybeSaved, vec: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ [vec] => ops::outer(grad, vec),
+    vec [self_] => ops::mv(&ops::t(self_)?, grad),
 }
 
-register!(ADDMM, Autograd, addmm);
-
-fn addmm_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, mat1, mat2]) {
-        let _below = record::below();
-        return ops::addmm_(self_, mat1, mat2, beta, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, mat1, mat2])?;
-    let backward = AddmmBackward0 {
-        alpha,
-        beta,
-        mat1: record::saved_input(edges[2].is_some(), mat1, 1)?,
-        mat1_strides: DimVec::from_slice(mat1.strides()),
-        mat2: record::saved_input(edges[1].is_some(), mat2, 2)?,
-        mat2_strides: DimVec::from_slice(mat2.strides()),
-    };
-    {
-        let _below = record::below();
-        ops::addmm_(self_, mat1, mat2, beta, alpha)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    MV(self_, vec) -> result, edges of [self_, vec];
+    set_history(&mut result),
+    MvBackward0 { self_: record::saved_input(edges[1].is_some(), self_, 0)?,
+        vec: record::saved_input(edges[0].is_some(), vec, 1)? }
 }
 
-register!(ADDMM_, Autograd, addmm_);
+out_variant! { MV_OUT(self_, vec, out), refused of [self_, vec, out] }
 
-fn addmm_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("addmm", [self_, mat1, mat2, out])?;
-    let _below = record::below();
-    ops::addmm_out(self_, mat1, mat2, beta, alpha, out)
+node! {
+    AddmvBackward0 { alpha: Scalar, beta: Scalar, mat: MaybeSaved, vec: MaybeSaved }
+    gradients(self, grads, grad = 0) [];
+    self_ => formulas::maybe_multiply(grad, self.beta),
+    mat [vec] => formulas::maybe_multiply(&ops::outer(grad, vec)?, self.alpha),
+    vec [mat] => formulas::maybe_multiply(&ops::mv(&ops::t(mat)?, grad)?, self.alpha),
 }
 
-register!(ADDMM_OUT, Autograd, addmm_out);
-register!(ADDMM_OUT, ForwardGrad, addmm_out);
-
-pub(super) struct BaddbmmBackward0 {
-    pub(super) alpha: Scalar,
-    pub(super) batch1: Option<SavedVariable>,
-    pub(super) batch2: Option<SavedVariable>,
-    pub(super) beta: Scalar,
+recorded! {
+    ADDMV(self_, mat, vec, beta, alpha) -> result, edges of [self_, mat, vec];
+    set_history(&mut result),
+    AddmvBackward0 { alpha, beta, mat: record::saved_input(edges[2].is_some(), mat, 1)?,
+        vec: record::saved_input(edges[1].is_some(), vec, 2)? }
 }
 
-impl Backward for BaddbmmBackward0 {
-    const NAME: &'static str = "BaddbmmBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| formulas::maybe_multiply(grad, self.beta),
-                &|| {
-                    let batch2 = &record::unpack(&self.batch2, cx)?;
-                    formulas::maybe_multiply(&ops::bmm(grad, &ops::transpose_int(batch2, 1, 2)?)?, self.alpha)
-                },
-                &|| {
-                    let batch1 = &record::unpack(&self.batch1, cx)?;
-                    formulas::maybe_multiply(&ops::bmm(&ops::transpose_int(batch1, 1, 2)?, grad)?, self.alpha)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.batch1.iter().for_each(|saved| saved.owns(visit));
-        self.batch2.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded_in_place! {
+    ADDMV_(self_, mat, vec, beta, alpha), edges of [self_, mat, vec];
+    AddmvBackward0 { alpha, beta, mat: record::saved_input(edges[2].is_some(), mat, 1)?,
+        vec: record::saved_input(edges[1].is_some(), vec, 2)? }
 }
 
-fn baddbmm(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::baddbmm(self_, batch1, batch2, beta, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, batch1, batch2])? {
-        let backward = BaddbmmBackward0 {
-            alpha,
-            batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
-            batch2: record::saved_input(edges[1].is_some(), batch2, 2)?,
-            beta,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { ADDMV_OUT(self_, mat, vec, beta, alpha, out), refused of [self_, mat, vec, out] }
+
+node! {
+    DotBackward0 { self_: MaybeSaved, tensor: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ [tensor] => ops::mul_tensor(grad, tensor),
+    tensor [self_] => ops::mul_tensor(grad, self_),
 }
 
-register!(BADDBMM, Autograd, baddbmm);
-
-fn baddbmm_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, batch1, batch2]) {
-        let _below = record::below();
-        return ops::baddbmm_(self_, batch1, batch2, beta, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, batch1, batch2])?;
-    let backward = BaddbmmBackward0 {
-        alpha,
-        batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
-        batch2: record::saved_input(edges[1].is_some(), batch2, 2)?,
-        beta,
-    };
-    {
-        let _below = record::below();
-        ops::baddbmm_(self_, batch1, batch2, beta, alpha)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    DOT(self_, tensor) -> result, edges of [self_, tensor];
+    set_history(&mut result),
+    DotBackward0 { self_: record::saved_input(edges[1].is_some(), self_, 0)?,
+        tensor: record::saved_input(edges[0].is_some(), tensor, 1)? }
 }
 
-register!(BADDBMM_, Autograd, baddbmm_);
+out_variant! { DOT_OUT(self_, tensor, out), refused of [self_, tensor, out] }
 
-fn baddbmm_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("baddbmm", [self_, batch1, batch2, out])?;
-    let _below = record::below();
-    ops::baddbmm_out(self_, batch1, batch2, beta, alpha, out)
+node! {
+    VdotBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ [other] => ops::mul_tensor(grad, other),
+    other [self_] => ops::mul_tensor(grad, self_),
 }
 
-register!(BADDBMM_OUT, Autograd, baddbmm_out);
-register!(BADDBMM_OUT, ForwardGrad, baddbmm_out);
-
-pub(super) struct MvBackward0 {
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) vec: Option<SavedVariable>,
+recorded! {
+    VDOT(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    VdotBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?,
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
 }
 
-impl Backward for MvBackward0 {
-    const NAME: &'static str = "MvBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let vec = &record::unpack(&self.vec, cx)?;
-                    ops::outer(grad, vec)
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::mv(&ops::t(self_)?, grad)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.vec.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn mv(_: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mv(self_, vec)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, vec])? {
-        let backward = MvBackward0 {
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-            vec: record::saved_input(edges[0].is_some(), vec, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MV, Autograd, mv);
-
-fn mv_out(_: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mv", [self_, vec, out])?;
-    let _below = record::below();
-    ops::mv_out(self_, vec, out)
-}
-
-register!(MV_OUT, Autograd, mv_out);
-register!(MV_OUT, ForwardGrad, mv_out);
-
-pub(super) struct AddmvBackward0 {
-    pub(super) alpha: Scalar,
-    pub(super) beta: Scalar,
-    pub(super) mat: Option<SavedVariable>,
-    pub(super) vec: Option<SavedVariable>,
-}
-
-impl Backward for AddmvBackward0 {
-    const NAME: &'static str = "AddmvBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| formulas::maybe_multiply(grad, self.beta),
-                &|| {
-                    let vec = &record::unpack(&self.vec, cx)?;
-                    formulas::maybe_multiply(&ops::outer(grad, vec)?, self.alpha)
-                },
-                &|| {
-                    let mat = &record::unpack(&self.mat, cx)?;
-                    formulas::maybe_multiply(&ops::mv(&ops::t(mat)?, grad)?, self.alpha)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.mat.iter().for_each(|saved| saved.owns(visit));
-        self.vec.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn addmv(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::addmv(self_, mat, vec, beta, alpha)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, mat, vec])? {
-        let backward = AddmvBackward0 {
-            alpha,
-            beta,
-            mat: record::saved_input(edges[2].is_some(), mat, 1)?,
-            vec: record::saved_input(edges[1].is_some(), vec, 2)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ADDMV, Autograd, addmv);
-
-fn addmv_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, mat, vec]) {
-        let _below = record::below();
-        return ops::addmv_(self_, mat, vec, beta, alpha);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, mat, vec])?;
-    let backward = AddmvBackward0 {
-        alpha,
-        beta,
-        mat: record::saved_input(edges[2].is_some(), mat, 1)?,
-        vec: record::saved_input(edges[1].is_some(), vec, 2)?,
-    };
-    {
-        let _below = record::below();
-        ops::addmv_(self_, mat, vec, beta, alpha)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ADDMV_, Autograd, addmv_);
-
-fn addmv_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("addmv", [self_, mat, vec, out])?;
-    let _below = record::below();
-    ops::addmv_out(self_, mat, vec, beta, alpha, out)
-}
-
-register!(ADDMV_OUT, Autograd, addmv_out);
-register!(ADDMV_OUT, ForwardGrad, addmv_out);
-
-pub(super) struct DotBackward0 {
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) tensor: Option<SavedVariable>,
-}
-
-impl Backward for DotBackward0 {
-    const NAME: &'static str = "DotBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let tensor = &record::unpack(&self.tensor, cx)?;
-                    ops::mul_tensor(grad, tensor)
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::mul_tensor(grad, self_)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.tensor.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn dot(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::dot(self_, tensor)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, tensor])? {
-        let backward = DotBackward0 {
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-            tensor: record::saved_input(edges[0].is_some(), tensor, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(DOT, Autograd, dot);
-
-fn dot_out(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("dot", [self_, tensor, out])?;
-    let _below = record::below();
-    ops::dot_out(self_, tensor, out)
-}
-
-register!(DOT_OUT, Autograd, dot_out);
-register!(DOT_OUT, ForwardGrad, dot_out);
-
-pub(super) struct VdotBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for VdotBackward0 {
-    const NAME: &'static str = "VdotBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let other = &record::unpack(&self.other, cx)?;
-                    ops::mul_tensor(grad, other)
-                },
-                &|| {
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::mul_tensor(grad, self_)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn vdot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::vdot(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = VdotBackward0 {
-            other: record::saved_input(edges[0].is_some(), other, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(VDOT, Autograd, vdot);
-
-fn vdot_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("vdot", [self_, other, out])?;
-    let _below = record::below();
-    ops::vdot_out(self_, other, out)
-}
-
-register!(VDOT_OUT, Autograd, vdot_out);
-register!(VDOT_OUT, ForwardGrad, vdot_out);
+out_variant! { VDOT_OUT(self_, other, out), refused of [self_, other, out] }

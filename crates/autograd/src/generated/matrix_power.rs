@@ -2,25 +2,7 @@
 
 //! Recording of the operators in `matrix_power`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn linalg_matrix_power_out(_: DispatchKeySet, self_: &Tensor, n: i64, out: &Tensor) -> Result<()> {
-    record::check_out("linalg_matrix_power", [self_, out])?;
-    let _below = record::below();
-    ops::linalg_matrix_power_out(self_, n, out)
-}
-
-register!(LINALG_MATRIX_POWER_OUT, Autograd, linalg_matrix_power_out);
-register!(LINALG_MATRIX_POWER_OUT, ForwardGrad, linalg_matrix_power_out);
-
-fn matrix_power_out(_: DispatchKeySet, self_: &Tensor, n: i64, out: &Tensor) -> Result<()> {
-    record::check_out("matrix_power", [self_, out])?;
-    let _below = record::below();
-    ops::matrix_power_out(self_, n, out)
-}
-
-register!(MATRIX_POWER_OUT, Autograd, matrix_power_out);
-register!(MATRIX_POWER_OUT, ForwardGrad, matrix_power_out);
+out_variant! { LINALG_MATRIX_POWER_OUT(self_, n, out), refused of [self_, out] }
+out_variant! { MATRIX_POWER_OUT(self_, n, out), refused of [self_, out] }

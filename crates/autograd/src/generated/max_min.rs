@@ -2,482 +2,115 @@
 
 //! Recording of the operators in `max_min`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded, unrecorded};
+use crate::{SavedVariable, formulas};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-pub(super) struct MaxBackward1 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+node! {
+    MaxBackward1 { self_: SavedVariable, result: SavedVariable } gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::extreme_backward(grad, self_, result, &[], false),
 }
 
-impl Backward for MaxBackward1 {
-    const NAME: &'static str = "MaxBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &[], false)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
+recorded! {
+    MAX(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    MaxBackward1 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::max(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MaxBackward1 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { MAX_UNARY_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    MaxBackward0 { dim: i64, keepdim: bool, self_sizes: DimVec, indices: SavedVariable }
+    gradients(self, grads, grad = 0) [indices];
+    self_ => ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, self.keepdim),
 }
 
-register!(MAX, Autograd, max);
-
-fn max_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("max", [self_, out])?;
-    let _below = record::below();
-    ops::max_unary_out(self_, out)
+recorded! {
+    MAX_DIM(self_, dim, keepdim) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    MaxBackward0 { dim, keepdim, self_sizes: DimVec::from_slice(self_.sizes()),
+        indices: SavedVariable::output(&indices, 1)? }
 }
 
-register!(MAX_UNARY_OUT, Autograd, max_unary_out);
-register!(MAX_UNARY_OUT, ForwardGrad, max_unary_out);
+out_variant! { MAX_DIM_MAX(self_, dim, keepdim, values, indices), refused of [self_, values, indices] }
+out_variant! { MAX_OUT(self_, other, out), refused of [self_, other, out] }
 
-pub(super) struct MaxBackward0 {
-    pub(super) dim: i64,
-    pub(super) keepdim: bool,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
+node! {
+    AmaxBackward0 { dim: DimVec, keepdim: bool, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::extreme_backward(grad, self_, result, &self.dim, self.keepdim),
 }
 
-impl Backward for MaxBackward0 {
-    const NAME: &'static str = "MaxBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::value_selecting_reduction_backward(
-                    grad,
-                    self.dim,
-                    indices,
-                    &self.self_sizes,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
+recorded! {
+    AMAX(self_, dim, keepdim) -> result, edges of [self_];
+    set_history(&mut result),
+    AmaxBackward0 { dim: DimVec::from_slice(dim), keepdim, self_: SavedVariable::input(self_, 0)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::max_dim(self_, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MaxBackward0 {
-            dim,
-            keepdim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
+out_variant! { AMAX_OUT(self_, dim, keepdim, out), refused of [self_, out] }
+unrecorded! { ARGMAX(self_, dim, keepdim) }
+out_variant! { ARGMAX_OUT(self_, dim, keepdim, out), refused of [out] }
+
+node! {
+    MinBackward1 { self_: SavedVariable, result: SavedVariable } gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::extreme_backward(grad, self_, result, &[], false),
 }
 
-register!(MAX_DIM, Autograd, max_dim);
-
-fn max_dim_max(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    record::check_out("max", [self_, values, indices])?;
-    let _below = record::below();
-    ops::max_dim_max(self_, dim, keepdim, values, indices)
+recorded! {
+    MIN(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    MinBackward1 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(MAX_DIM_MAX, Autograd, max_dim_max);
-register!(MAX_DIM_MAX, ForwardGrad, max_dim_max);
+out_variant! { MIN_UNARY_OUT(self_, out), refused of [self_, out] }
 
-fn max_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("max", [self_, other, out])?;
-    let _below = record::below();
-    ops::max_out(self_, other, out)
+node! {
+    MinBackward0 { dim: i64, keepdim: bool, self_sizes: DimVec, indices: SavedVariable }
+    gradients(self, grads, grad = 0) [indices];
+    self_ => ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, self.keepdim),
 }
 
-register!(MAX_OUT, Autograd, max_out);
-register!(MAX_OUT, ForwardGrad, max_out);
-
-pub(super) struct AmaxBackward0 {
-    pub(super) dim: DimVec,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+recorded! {
+    MIN_DIM(self_, dim, keepdim) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    MinBackward0 { dim, keepdim, self_sizes: DimVec::from_slice(self_.sizes()),
+        indices: SavedVariable::output(&indices, 1)? }
 }
 
-impl Backward for AmaxBackward0 {
-    const NAME: &'static str = "AmaxBackward0";
-    const SAVES: bool = true;
+out_variant! { MIN_DIM_MIN(self_, dim, keepdim, values, indices), refused of [self_, values, indices] }
+out_variant! { MIN_OUT(self_, other, out), refused of [self_, other, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &self.dim, self.keepdim)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
+node! {
+    AminBackward0 { dim: DimVec, keepdim: bool, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::extreme_backward(grad, self_, result, &self.dim, self.keepdim),
 }
 
-fn amax(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::amax(self_, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AmaxBackward0 {
-            dim: DimVec::from_slice(dim),
-            keepdim,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    AMIN(self_, dim, keepdim) -> result, edges of [self_];
+    set_history(&mut result),
+    AminBackward0 { dim: DimVec::from_slice(dim), keepdim, self_: SavedVariable::input(self_, 0)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-register!(AMAX, Autograd, amax);
+out_variant! { AMIN_OUT(self_, dim, keepdim, out), refused of [self_, out] }
+unrecorded! { ARGMIN(self_, dim, keepdim) }
+out_variant! { ARGMIN_OUT(self_, dim, keepdim, out), refused of [out] }
 
-fn amax_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("amax", [self_, out])?;
-    let _below = record::below();
-    ops::amax_out(self_, dim, keepdim, out)
+node! {
+    AminmaxBackward0 { dim: Option<i64>, keepdim: bool, self_: SavedVariable, min: SavedVariable, max: SavedVariable }
+    optional_gradients(self, grads) [self_, min, max];
+    self_ => formulas::aminmax_backward(grads[0].as_ref(), grads[1].as_ref(), self_, min, max, self.dim,
+        self.keepdim),
 }
 
-register!(AMAX_OUT, Autograd, amax_out);
-register!(AMAX_OUT, ForwardGrad, amax_out);
-
-fn argmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let _below = record::below();
-    ops::argmax(self_, dim, keepdim)
+recorded! {
+    AMINMAX(self_, dim, keepdim) -> (min, max), edges of [self_];
+    set_history_of_all(&[&min, &max]),
+    AminmaxBackward0 { dim, keepdim, self_: SavedVariable::input(self_, 0)?, min: SavedVariable::output(&min, 0)?,
+        max: SavedVariable::output(&max, 1)? }
 }
 
-register!(ARGMAX, Autograd, argmax);
-register!(ARGMAX, ForwardGrad, argmax);
-
-fn argmax_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("argmax", [out])?;
-    let _below = record::below();
-    ops::argmax_out(self_, dim, keepdim, out)
-}
-
-register!(ARGMAX_OUT, Autograd, argmax_out);
-register!(ARGMAX_OUT, ForwardGrad, argmax_out);
-
-pub(super) struct MinBackward1 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for MinBackward1 {
-    const NAME: &'static str = "MinBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &[], false)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::min(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MinBackward1 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MIN, Autograd, min);
-
-fn min_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("min", [self_, out])?;
-    let _below = record::below();
-    ops::min_unary_out(self_, out)
-}
-
-register!(MIN_UNARY_OUT, Autograd, min_unary_out);
-register!(MIN_UNARY_OUT, ForwardGrad, min_unary_out);
-
-pub(super) struct MinBackward0 {
-    pub(super) dim: i64,
-    pub(super) keepdim: bool,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
-}
-
-impl Backward for MinBackward0 {
-    const NAME: &'static str = "MinBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::value_selecting_reduction_backward(
-                    grad,
-                    self.dim,
-                    indices,
-                    &self.self_sizes,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
-}
-
-fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::min_dim(self_, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MinBackward0 {
-            dim,
-            keepdim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
-}
-
-register!(MIN_DIM, Autograd, min_dim);
-
-fn min_dim_min(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    record::check_out("min", [self_, values, indices])?;
-    let _below = record::below();
-    ops::min_dim_min(self_, dim, keepdim, values, indices)
-}
-
-register!(MIN_DIM_MIN, Autograd, min_dim_min);
-register!(MIN_DIM_MIN, ForwardGrad, min_dim_min);
-
-fn min_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("min", [self_, other, out])?;
-    let _below = record::below();
-    ops::min_out(self_, other, out)
-}
-
-register!(MIN_OUT, Autograd, min_out);
-register!(MIN_OUT, ForwardGrad, min_out);
-
-pub(super) struct AminBackward0 {
-    pub(super) dim: DimVec,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for AminBackward0 {
-    const NAME: &'static str = "AminBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &self.dim, self.keepdim)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn amin(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::amin(self_, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AminBackward0 {
-            dim: DimVec::from_slice(dim),
-            keepdim,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(AMIN, Autograd, amin);
-
-fn amin_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("amin", [self_, out])?;
-    let _below = record::below();
-    ops::amin_out(self_, dim, keepdim, out)
-}
-
-register!(AMIN_OUT, Autograd, amin_out);
-register!(AMIN_OUT, ForwardGrad, amin_out);
-
-fn argmin(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let _below = record::below();
-    ops::argmin(self_, dim, keepdim)
-}
-
-register!(ARGMIN, Autograd, argmin);
-register!(ARGMIN, ForwardGrad, argmin);
-
-fn argmin_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("argmin", [out])?;
-    let _below = record::below();
-    ops::argmin_out(self_, dim, keepdim, out)
-}
-
-register!(ARGMIN_OUT, Autograd, argmin_out);
-register!(ARGMIN_OUT, ForwardGrad, argmin_out);
-
-pub(super) struct AminmaxBackward0 {
-    pub(super) dim: Option<i64>,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
-    pub(super) min: SavedVariable,
-    pub(super) max: SavedVariable,
-}
-
-impl Backward for AminmaxBackward0 {
-    const NAME: &'static str = "AminmaxBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let self_ = &self.self_.unpack(cx)?;
-        let min = &self.min.unpack(cx)?;
-        let max = &self.max.unpack(cx)?;
-        record::optional_gradients(
-            cx,
-            [&|| {
-                formulas::aminmax_backward(
-                    grads[0].as_ref(),
-                    grads[1].as_ref(),
-                    self_,
-                    min,
-                    max,
-                    self.dim,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.min.owns(visit);
-        self.max.owns(visit);
-    }
-}
-
-fn aminmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (min, max) = {
-        let _below = record::below();
-        ops::aminmax(self_, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AminmaxBackward0 {
-            dim,
-            keepdim,
-            self_: SavedVariable::input(self_, 0)?,
-            min: SavedVariable::output(&min, 0)?,
-            max: SavedVariable::output(&max, 1)?,
-        };
-        record::set_history_of_all(&[&min, &max], edges, backward);
-    }
-    Ok((min, max))
-}
-
-register!(AMINMAX, Autograd, aminmax);
-
-fn aminmax_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    min: &Tensor,
-    max: &Tensor,
-) -> Result<()> {
-    record::check_out("aminmax", [self_, min, max])?;
-    let _below = record::below();
-    ops::aminmax_out(self_, dim, keepdim, min, max)
-}
-
-register!(AMINMAX_OUT, Autograd, aminmax_out);
-register!(AMINMAX_OUT, ForwardGrad, aminmax_out);
+out_variant! { AMINMAX_OUT(self_, dim, keepdim, min, max), refused of [self_, min, max] }

@@ -2,376 +2,94 @@
 
 //! Recording of the operators in `median_mode`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded};
+use crate::{SavedVariable, formulas};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-pub(super) struct KthvalueBackward0 {
-    pub(super) dim: i64,
-    pub(super) keepdim: bool,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
+node! {
+    KthvalueBackward0 { dim: i64, keepdim: bool, self_sizes: DimVec, indices: SavedVariable }
+    gradients(self, grads, grad = 0) [indices];
+    self_ => ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, self.keepdim),
 }
 
-impl Backward for KthvalueBackward0 {
-    const NAME: &'static str = "KthvalueBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::value_selecting_reduction_backward(
-                    grad,
-                    self.dim,
-                    indices,
-                    &self.self_sizes,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
+recorded! {
+    KTHVALUE(self_, k, dim, keepdim) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    KthvalueBackward0 { dim, keepdim, self_sizes: DimVec::from_slice(self_.sizes()),
+        indices: SavedVariable::output(&indices, 1)? }
 }
 
-fn kthvalue(_: DispatchKeySet, self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::kthvalue(self_, k, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = KthvalueBackward0 {
-            dim,
-            keepdim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
+out_variant! { KTHVALUE_VALUES(self_, k, dim, keepdim, values, indices), refused of [self_, values, indices] }
+
+node! {
+    MedianBackward1 { self_: SavedVariable, result: SavedVariable } gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::extreme_backward(grad, self_, result, &[], false),
 }
 
-register!(KTHVALUE, Autograd, kthvalue);
-
-fn kthvalue_values(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    record::check_out("kthvalue", [self_, values, indices])?;
-    let _below = record::below();
-    ops::kthvalue_values(self_, k, dim, keepdim, values, indices)
+recorded! {
+    MEDIAN(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    MedianBackward1 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(KTHVALUE_VALUES, Autograd, kthvalue_values);
-register!(KTHVALUE_VALUES, ForwardGrad, kthvalue_values);
+out_variant! { MEDIAN_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct MedianBackward1 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+node! {
+    MedianBackward0 { dim: i64, keepdim: bool, self_sizes: DimVec, indices: SavedVariable }
+    gradients(self, grads, grad = 0) [indices];
+    self_ => ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, self.keepdim),
 }
 
-impl Backward for MedianBackward1 {
-    const NAME: &'static str = "MedianBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &[], false)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
+recorded! {
+    MEDIAN_DIM(self_, dim, keepdim) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    MedianBackward0 { dim, keepdim, self_sizes: DimVec::from_slice(self_.sizes()),
+        indices: SavedVariable::output(&indices, 1)? }
 }
 
-fn median(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::median(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MedianBackward1 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { MEDIAN_DIM_VALUES(self_, dim, keepdim, values, indices), refused of [self_, values, indices] }
+
+node! {
+    NanmedianBackward1 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::evenly_distribute_backward(grad, self_, result),
 }
 
-register!(MEDIAN, Autograd, median);
-
-fn median_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("median", [self_, out])?;
-    let _below = record::below();
-    ops::median_out(self_, out)
+recorded! {
+    NANMEDIAN(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    NanmedianBackward1 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(MEDIAN_OUT, Autograd, median_out);
-register!(MEDIAN_OUT, ForwardGrad, median_out);
+out_variant! { NANMEDIAN_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct MedianBackward0 {
-    pub(super) dim: i64,
-    pub(super) keepdim: bool,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
+node! {
+    NanmedianBackward0 { dim: i64, keepdim: bool, self_sizes: DimVec, indices: SavedVariable }
+    gradients(self, grads, grad = 0) [indices];
+    self_ => ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, self.keepdim),
 }
 
-impl Backward for MedianBackward0 {
-    const NAME: &'static str = "MedianBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::value_selecting_reduction_backward(
-                    grad,
-                    self.dim,
-                    indices,
-                    &self.self_sizes,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
+recorded! {
+    NANMEDIAN_DIM(self_, dim, keepdim) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    NanmedianBackward0 { dim, keepdim, self_sizes: DimVec::from_slice(self_.sizes()),
+        indices: SavedVariable::output(&indices, 1)? }
 }
 
-fn median_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::median_dim(self_, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MedianBackward0 {
-            dim,
-            keepdim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
+out_variant! { NANMEDIAN_DIM_VALUES(self_, dim, keepdim, values, indices), refused of [self_, values, indices] }
+
+node! {
+    ModeBackward0 { dim: i64, keepdim: bool, self_sizes: DimVec, indices: SavedVariable }
+    gradients(self, grads, grad = 0) [indices];
+    self_ => ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, self.keepdim),
 }
 
-register!(MEDIAN_DIM, Autograd, median_dim);
-
-fn median_dim_values(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    record::check_out("median", [self_, values, indices])?;
-    let _below = record::below();
-    ops::median_dim_values(self_, dim, keepdim, values, indices)
+recorded! {
+    MODE(self_, dim, keepdim) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    ModeBackward0 { dim, keepdim, self_sizes: DimVec::from_slice(self_.sizes()),
+        indices: SavedVariable::output(&indices, 1)? }
 }
 
-register!(MEDIAN_DIM_VALUES, Autograd, median_dim_values);
-register!(MEDIAN_DIM_VALUES, ForwardGrad, median_dim_values);
-
-pub(super) struct NanmedianBackward1 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for NanmedianBackward1 {
-    const NAME: &'static str = "NanmedianBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::evenly_distribute_backward(grad, self_, result)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn nanmedian(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::nanmedian(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = NanmedianBackward1 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(NANMEDIAN, Autograd, nanmedian);
-
-fn nanmedian_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("nanmedian", [self_, out])?;
-    let _below = record::below();
-    ops::nanmedian_out(self_, out)
-}
-
-register!(NANMEDIAN_OUT, Autograd, nanmedian_out);
-register!(NANMEDIAN_OUT, ForwardGrad, nanmedian_out);
-
-pub(super) struct NanmedianBackward0 {
-    pub(super) dim: i64,
-    pub(super) keepdim: bool,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
-}
-
-impl Backward for NanmedianBackward0 {
-    const NAME: &'static str = "NanmedianBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::value_selecting_reduction_backward(
-                    grad,
-                    self.dim,
-                    indices,
-                    &self.self_sizes,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
-}
-
-fn nanmedian_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::nanmedian_dim(self_, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = NanmedianBackward0 {
-            dim,
-            keepdim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
-}
-
-register!(NANMEDIAN_DIM, Autograd, nanmedian_dim);
-
-fn nanmedian_dim_values(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    record::check_out("nanmedian", [self_, values, indices])?;
-    let _below = record::below();
-    ops::nanmedian_dim_values(self_, dim, keepdim, values, indices)
-}
-
-register!(NANMEDIAN_DIM_VALUES, Autograd, nanmedian_dim_values);
-register!(NANMEDIAN_DIM_VALUES, ForwardGrad, nanmedian_dim_values);
-
-pub(super) struct ModeBackward0 {
-    pub(super) dim: i64,
-    pub(super) keepdim: bool,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
-}
-
-impl Backward for ModeBackward0 {
-    const NAME: &'static str = "ModeBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::value_selecting_reduction_backward(
-                    grad,
-                    self.dim,
-                    indices,
-                    &self.self_sizes,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
-}
-
-fn mode(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::mode(self_, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ModeBackward0 {
-            dim,
-            keepdim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
-}
-
-register!(MODE, Autograd, mode);
-
-fn mode_values(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    record::check_out("mode", [self_, values, indices])?;
-    let _below = record::below();
-    ops::mode_values(self_, dim, keepdim, values, indices)
-}
-
-register!(MODE_VALUES, Autograd, mode_values);
-register!(MODE_VALUES, ForwardGrad, mode_values);
+out_variant! { MODE_VALUES(self_, dim, keepdim, values, indices), refused of [self_, values, indices] }

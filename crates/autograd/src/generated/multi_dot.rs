@@ -2,25 +2,7 @@
 
 //! Recording of the operators in `multi_dot`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn linalg_multi_dot_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    record::check_out_of("linalg_multi_dot", &[&tensors, &out])?;
-    let _below = record::below();
-    ops::linalg_multi_dot_out(tensors, out)
-}
-
-register!(LINALG_MULTI_DOT_OUT, Autograd, linalg_multi_dot_out);
-register!(LINALG_MULTI_DOT_OUT, ForwardGrad, linalg_multi_dot_out);
-
-fn chain_matmul_out(_: DispatchKeySet, matrices: &[Tensor], out: &Tensor) -> Result<()> {
-    record::check_out_of("chain_matmul", &[&matrices, &out])?;
-    let _below = record::below();
-    ops::chain_matmul_out(matrices, out)
-}
-
-register!(CHAIN_MATMUL_OUT, Autograd, chain_matmul_out);
-register!(CHAIN_MATMUL_OUT, ForwardGrad, chain_matmul_out);
+out_variant! { LINALG_MULTI_DOT_OUT(tensors, out), refused of_any [tensors, out] }
+out_variant! { CHAIN_MATMUL_OUT(matrices, out), refused of_any [matrices, out] }

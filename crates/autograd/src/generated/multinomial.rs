@@ -2,37 +2,7 @@
 
 //! Recording of the operators in `multinomial`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Generator, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{out_variant, unrecorded};
 
-fn multinomial(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    num_samples: i64,
-    replacement: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::multinomial(self_, num_samples, replacement, generator)
-}
-
-register!(MULTINOMIAL, Autograd, multinomial);
-register!(MULTINOMIAL, ForwardGrad, multinomial);
-
-fn multinomial_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    num_samples: i64,
-    replacement: bool,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("multinomial", [out])?;
-    let _below = record::below();
-    ops::multinomial_out(self_, num_samples, replacement, generator, out)
-}
-
-register!(MULTINOMIAL_OUT, Autograd, multinomial_out);
-register!(MULTINOMIAL_OUT, ForwardGrad, multinomial_out);
+unrecorded! { MULTINOMIAL(self_, num_samples, replacement, generator) }
+out_variant! { MULTINOMIAL_OUT(self_, num_samples, replacement, generator, out), refused of [out] }

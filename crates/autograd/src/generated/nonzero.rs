@@ -2,47 +2,9 @@
 
 //! Recording of the operators in `nonzero`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{out_variant, unrecorded};
 
-fn nonzero_static(_: DispatchKeySet, self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
-    let _below = record::below();
-    ops::nonzero_static(self_, size, fill_value)
-}
-
-register!(NONZERO_STATIC, Autograd, nonzero_static);
-register!(NONZERO_STATIC, ForwardGrad, nonzero_static);
-
-fn nonzero_static_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    size: i64,
-    fill_value: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("nonzero_static", [out])?;
-    let _below = record::below();
-    ops::nonzero_static_out(self_, size, fill_value, out)
-}
-
-register!(NONZERO_STATIC_OUT, Autograd, nonzero_static_out);
-register!(NONZERO_STATIC_OUT, ForwardGrad, nonzero_static_out);
-
-fn nonzero(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::nonzero(self_)
-}
-
-register!(NONZERO, Autograd, nonzero);
-register!(NONZERO, ForwardGrad, nonzero);
-
-fn nonzero_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("nonzero", [out])?;
-    let _below = record::below();
-    ops::nonzero_out(self_, out)
-}
-
-register!(NONZERO_OUT, Autograd, nonzero_out);
-register!(NONZERO_OUT, ForwardGrad, nonzero_out);
+unrecorded! { NONZERO_STATIC(self_, size, fill_value) }
+out_variant! { NONZERO_STATIC_OUT(self_, size, fill_value, out), refused of [out] }
+unrecorded! { NONZERO(self_) }
+out_variant! { NONZERO_OUT(self_, out), refused of [out] }

@@ -2,985 +2,199 @@
 
 //! Recording of the operators in `normalization`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::DimVec;
 
-pub(super) struct NativeLayerNormBackward0 {
-    pub(super) bias: Option<SavedVariable>,
-    pub(super) input: SavedVariable,
-    pub(super) normalized_shape: DimVec,
-    pub(super) weight: Option<SavedVariable>,
-    pub(super) result1: SavedVariable,
-    pub(super) result2: SavedVariable,
+node! {
+    NativeLayerNormBackward0 { bias: Option<SavedVariable>, input: SavedVariable, normalized_shape: DimVec,
+        weight: Option<SavedVariable>, result1: SavedVariable, result2: SavedVariable }
+    inputs(self, grads) [bias, input, weight, result1, result2];
+    several(mask): input, weight, bias => Ok(formulas::layer_norm_backward(grads[0].as_ref(), grads[1].as_ref(),
+        grads[2].as_ref(), input, &self.normalized_shape, result1, result2, weight.as_ref(), bias.as_ref(),
+        mask)?.into()),
 }
 
-impl Backward for NativeLayerNormBackward0 {
-    const NAME: &'static str = "NativeLayerNormBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let bias = &record::unpack_optional(&self.bias, cx)?;
-        let input = &self.input.unpack(cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        let result2 = &self.result2.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|mask| {
-            let (grad0, grad1, grad2) = formulas::layer_norm_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grads[2].as_ref(),
-                input,
-                &self.normalized_shape,
-                result1,
-                result2,
-                weight.as_ref(),
-                bias.as_ref(),
-                mask,
-            )?;
-            Ok([grad0, grad1, grad2])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.bias.iter().for_each(|saved| saved.owns(visit));
-        self.input.owns(visit);
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-        self.result1.owns(visit);
-        self.result2.owns(visit);
-    }
+recorded! {
+    NATIVE_LAYER_NORM(input, normalized_shape, weight, bias, eps) -> (result0, result1, result2),
+    edges of_optional [input, weight, bias];
+    set_history_of_all(&[&result0, &result1, &result2]),
+    NativeLayerNormBackward0 { bias: record::saved_optional(true, bias)?, input: SavedVariable::input(input, 0)?,
+        normalized_shape: DimVec::from_slice(normalized_shape), weight: record::saved_optional(true, weight)?,
+        result1: SavedVariable::output(&result1, 1)?, result2: SavedVariable::output(&result2, 2)? }
 }
 
-fn native_layer_norm(
-    _: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::native_layer_norm(input, normalized_shape, weight, bias, eps)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(input), weight, bias])? {
-        let backward = NativeLayerNormBackward0 {
-            bias: record::saved_optional(true, bias)?,
-            input: SavedVariable::input(input, 0)?,
-            normalized_shape: DimVec::from_slice(normalized_shape),
-            weight: record::saved_optional(true, weight)?,
-            result1: SavedVariable::output(&result1, 1)?,
-            result2: SavedVariable::output(&result2, 2)?,
-        };
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
-    }
-    Ok((result0, result1, result2))
+out_variant! { NATIVE_LAYER_NORM_OUT(input, normalized_shape, weight, bias, eps, out0, out1, out2),
+refused of_any [input, weight, bias, out0, out1, out2] }
+
+node! {
+    NativeLayerNormBackwardBackward0 { grad_out: SavedVariable, input: SavedVariable, normalized_shape: DimVec,
+        rstd: SavedVariable, weight: Option<SavedVariable> }
+    inputs(self, grads) [grad_out, input, rstd, weight];
+    several(_): grad_out, input, weight => Ok(formulas::layer_norm_double_backward(grads[0].as_ref(),
+        grads[1].as_ref(), grads[2].as_ref(), grad_out, input, rstd, weight.as_ref(),
+        &self.normalized_shape)?.into()),
 }
 
-register!(NATIVE_LAYER_NORM, Autograd, native_layer_norm);
-
-fn native_layer_norm_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out_of("native_layer_norm", &[&input, &weight, &bias, &out0, &out1, &out2])?;
-    let _below = record::below();
-    ops::native_layer_norm_out(input, normalized_shape, weight, bias, eps, out0, out1, out2)
+recorded! {
+    NATIVE_LAYER_NORM_BACKWARD(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask) -> (result0,
+        result1, result2),
+    edges of_optional [grad_out, input, weight];
+    set_history_of_all(&[&result0, &result1, &result2]),
+    NativeLayerNormBackwardBackward0 { grad_out: SavedVariable::input(grad_out, 0)?,
+        input: SavedVariable::input(input, 1)?, normalized_shape: DimVec::from_slice(normalized_shape),
+        rstd: SavedVariable::other(rstd)?, weight: record::saved_optional(true, weight)? }
 }
 
-register!(NATIVE_LAYER_NORM_OUT, Autograd, native_layer_norm_out);
-register!(NATIVE_LAYER_NORM_OUT, ForwardGrad, native_layer_norm_out);
+out_variant! { NATIVE_LAYER_NORM_BACKWARD_OUT(grad_out, input, normalized_shape, mean, rstd, weight, bias,
+output_mask, out0, out1, out2), refused of_any [grad_out, input, mean, rstd, weight, bias, out0, out1, out2] }
 
-pub(super) struct NativeLayerNormBackwardBackward0 {
-    pub(super) grad_out: SavedVariable,
-    pub(super) input: SavedVariable,
-    pub(super) normalized_shape: DimVec,
-    pub(super) rstd: SavedVariable,
-    pub(super) weight: Option<SavedVariable>,
+node! {
+    NativeGroupNormBackward0 { C: i64, HxW: i64, N: i64, group: i64, input: SavedVariable,
+        weight: Option<SavedVariable>, result1: SavedVariable, result2: SavedVariable }
+    inputs(self, grads) [input, weight, result1, result2];
+    several(mask): input, weight, bias => Ok(formulas::group_norm_backward(grads[0].as_ref(), grads[1].as_ref(),
+        grads[2].as_ref(), input, result1, result2, weight.as_ref(), self.N, self.C, self.HxW, self.group,
+        mask)?.into()),
 }
 
-impl Backward for NativeLayerNormBackwardBackward0 {
-    const NAME: &'static str = "NativeLayerNormBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let grad_out = &self.grad_out.unpack(cx)?;
-        let input = &self.input.unpack(cx)?;
-        let rstd = &self.rstd.unpack(cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let (grad0, grad1, grad2) = formulas::layer_norm_double_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grads[2].as_ref(),
-                grad_out,
-                input,
-                rstd,
-                weight.as_ref(),
-                &self.normalized_shape,
-            )?;
-            Ok([grad0, grad1, grad2])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_out.owns(visit);
-        self.input.owns(visit);
-        self.rstd.owns(visit);
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    NATIVE_GROUP_NORM(input, weight, bias, N, C, HxW, group, eps) -> (result0, result1, result2),
+    edges of_optional [input, weight, bias];
+    set_history_of_all(&[&result0, &result1, &result2]),
+    NativeGroupNormBackward0 { C, HxW, N, group, input: SavedVariable::input(input, 0)?,
+        weight: record::saved_optional(true, weight)?, result1: SavedVariable::output(&result1, 1)?,
+        result2: SavedVariable::output(&result2, 2)? }
 }
 
-fn native_layer_norm_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::native_layer_norm_backward(
-            grad_out,
-            input,
-            normalized_shape,
-            mean,
-            rstd,
-            weight,
-            bias,
-            output_mask,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(grad_out), Some(input), weight])? {
-        let backward = NativeLayerNormBackwardBackward0 {
-            grad_out: SavedVariable::input(grad_out, 0)?,
-            input: SavedVariable::input(input, 1)?,
-            normalized_shape: DimVec::from_slice(normalized_shape),
-            rstd: SavedVariable::other(rstd)?,
-            weight: record::saved_optional(true, weight)?,
-        };
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
-    }
-    Ok((result0, result1, result2))
+out_variant! { NATIVE_GROUP_NORM_OUT(input, weight, bias, N, C, HxW, group, eps, out0, out1, out2),
+refused of_any [input, weight, bias, out0, out1, out2] }
+
+node! {
+    NativeGroupNormBackwardBackward0 { C: i64, HxW: i64, N: i64, grad_out: SavedVariable, group: i64,
+        input: SavedVariable, rstd: SavedVariable, weight: Option<SavedVariable> }
+    inputs(self, grads) [grad_out, input, rstd, weight];
+    several(_): grad_out, input, weight => Ok(formulas::group_norm_double_backward(grads[0].as_ref(),
+        grads[1].as_ref(), grads[2].as_ref(), grad_out, input, rstd, weight.as_ref(), self.N, self.C, self.HxW,
+        self.group)?.into()),
 }
 
-register!(NATIVE_LAYER_NORM_BACKWARD, Autograd, native_layer_norm_backward);
-
-fn native_layer_norm_backward_out(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out_of(
-        "native_layer_norm_backward",
-        &[&grad_out, &input, &mean, &rstd, &weight, &bias, &out0, &out1, &out2],
-    )?;
-    let _below = record::below();
-    ops::native_layer_norm_backward_out(
-        grad_out,
-        input,
-        normalized_shape,
-        mean,
-        rstd,
-        weight,
-        bias,
-        output_mask,
-        out0,
-        out1,
-        out2,
-    )
+recorded! {
+    NATIVE_GROUP_NORM_BACKWARD(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask) -> (result0,
+        result1, result2),
+    edges of_optional [grad_out, input, weight];
+    set_history_of_all(&[&result0, &result1, &result2]),
+    NativeGroupNormBackwardBackward0 { C, HxW, N, grad_out: SavedVariable::input(grad_out, 0)?, group,
+        input: SavedVariable::input(input, 1)?, rstd: SavedVariable::other(rstd)?,
+        weight: record::saved_optional(true, weight)? }
 }
 
-register!(NATIVE_LAYER_NORM_BACKWARD_OUT, Autograd, native_layer_norm_backward_out);
-register!(NATIVE_LAYER_NORM_BACKWARD_OUT, ForwardGrad, native_layer_norm_backward_out);
+out_variant! { NATIVE_GROUP_NORM_BACKWARD_OUT(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask,
+out0, out1, out2), refused of_any [grad_out, input, mean, rstd, weight, out0, out1, out2] }
 
-pub(super) struct NativeGroupNormBackward0 {
-    pub(super) C: i64,
-    pub(super) HxW: i64,
-    pub(super) N: i64,
-    pub(super) group: i64,
-    pub(super) input: SavedVariable,
-    pub(super) weight: Option<SavedVariable>,
-    pub(super) result1: SavedVariable,
-    pub(super) result2: SavedVariable,
+node! {
+    NativeBatchNormBackward0 { eps: f64, input: MaybeSaved, running_mean: Option<SavedVariable>,
+        running_var: Option<SavedVariable>, training: bool, weight: Option<SavedVariable>, result1: SavedVariable,
+        result2: SavedVariable }
+    inputs(self, grads) [];
+    several(mask): input, weight, bias [input, running_mean, running_var, weight, result1,
+        result2] => Ok(formulas::batch_norm_backward(grads[0].as_ref(), grads[1].as_ref(), grads[2].as_ref(), input,
+        weight.as_ref(), running_mean.as_ref(), running_var.as_ref(), result1, result2, self.training, self.eps,
+        mask)?.into()),
+    one: running_mean => record::not_implemented("native_batch_norm, for its running_mean"),
+    one: running_var => record::not_implemented("native_batch_norm, for its running_var"),
 }
 
-impl Backward for NativeGroupNormBackward0 {
-    const NAME: &'static str = "NativeGroupNormBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let input = &self.input.unpack(cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        let result2 = &self.result2.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|mask| {
-            let (grad0, grad1, grad2) = formulas::group_norm_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grads[2].as_ref(),
-                input,
-                result1,
-                result2,
-                weight.as_ref(),
-                self.N,
-                self.C,
-                self.HxW,
-                self.group,
-                mask,
-            )?;
-            Ok([grad0, grad1, grad2])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.input.owns(visit);
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-        self.result1.owns(visit);
-        self.result2.owns(visit);
-    }
+recorded! {
+    NATIVE_BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps) -> (result0, result1,
+        result2),
+    edges of_optional [input, weight, bias, running_mean, running_var];
+    set_history_of_all(&[&result0, &result1, &result2]),
+    NativeBatchNormBackward0 { eps,
+        input: record::saved_input(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(), input, 0)?,
+        running_mean: record::saved_optional(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+        running_mean)?,
+        running_var: record::saved_optional(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+        running_var)?, training,
+        weight: record::saved_optional(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(), weight)?,
+        result1: SavedVariable::output(&result1, 1)?, result2: SavedVariable::output(&result2, 2)? }
 }
 
-fn native_group_norm(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(input), weight, bias])? {
-        let backward = NativeGroupNormBackward0 {
-            C,
-            HxW,
-            N,
-            group,
-            input: SavedVariable::input(input, 0)?,
-            weight: record::saved_optional(true, weight)?,
-            result1: SavedVariable::output(&result1, 1)?,
-            result2: SavedVariable::output(&result2, 2)?,
-        };
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
-    }
-    Ok((result0, result1, result2))
+out_variant! { NATIVE_BATCH_NORM_OUT(input, weight, bias, running_mean, running_var, training, momentum, eps, out0,
+out1, out2), refused of_any [input, weight, bias, running_mean, running_var, out0, out1, out2] }
+
+node! {
+    NativeBatchNormBackwardBackward0 { eps: f64, grad_out: MaybeSaved, input: MaybeSaved,
+        running_mean: Option<SavedVariable>, running_var: Option<SavedVariable>, save_invstd: Option<SavedVariable>,
+        train: bool, weight: Option<SavedVariable> }
+    inputs(self, grads) [];
+    several(_): grad_out, input, weight [grad_out, input, running_mean, running_var, save_invstd,
+        weight] => Ok(formulas::batch_norm_double_backward(grads[0].as_ref(), grads[1].as_ref(), grads[2].as_ref(),
+        grad_out, input, weight.as_ref(), running_mean.as_ref(), running_var.as_ref(), save_invstd.as_ref(),
+        self.train, self.eps)?.into()),
+    one: running_mean => record::not_implemented("native_batch_norm_backward, for its running_mean"),
+    one: running_var => record::not_implemented("native_batch_norm_backward, for its running_var"),
 }
 
-register!(NATIVE_GROUP_NORM, Autograd, native_group_norm);
-
-fn native_group_norm_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out_of("native_group_norm", &[&input, &weight, &bias, &out0, &out1, &out2])?;
-    let _below = record::below();
-    ops::native_group_norm_out(input, weight, bias, N, C, HxW, group, eps, out0, out1, out2)
+recorded! {
+    NATIVE_BATCH_NORM_BACKWARD(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
+        output_mask) -> (result0, result1, result2),
+    edges of_optional [grad_out, input, weight, running_mean, running_var];
+    set_history_of_all(&[&result0, &result1, &result2]),
+    NativeBatchNormBackwardBackward0 { eps,
+        grad_out: record::saved_input(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(), grad_out, 0)?,
+        input: record::saved_input(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(), input, 1)?,
+        running_mean: record::saved_optional(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+        running_mean)?,
+        running_var: record::saved_optional(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+        running_var)?,
+        save_invstd: record::saved_optional(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+        save_invstd)?, train,
+        weight: record::saved_optional(edges[0].is_some() || edges[1].is_some() || edges[2].is_some(), weight)? }
 }
 
-register!(NATIVE_GROUP_NORM_OUT, Autograd, native_group_norm_out);
-register!(NATIVE_GROUP_NORM_OUT, ForwardGrad, native_group_norm_out);
+out_variant! { NATIVE_BATCH_NORM_BACKWARD_OUT(grad_out, input, weight, running_mean, running_var, save_mean,
+save_invstd, train, eps, output_mask, out0, out1, out2), refused of_any [grad_out, input, weight, running_mean,
+running_var, save_mean, save_invstd, out0, out1, out2] }
 
-pub(super) struct NativeGroupNormBackwardBackward0 {
-    pub(super) C: i64,
-    pub(super) HxW: i64,
-    pub(super) N: i64,
-    pub(super) grad_out: SavedVariable,
-    pub(super) group: i64,
-    pub(super) input: SavedVariable,
-    pub(super) rstd: SavedVariable,
-    pub(super) weight: Option<SavedVariable>,
+out_variant! { _NATIVE_BATCH_NORM_LEGIT_OUT(input, weight, bias, running_mean, running_var, training, momentum, eps,
+out0, out1, out2), refused of_any [input, weight, bias, running_mean, running_var, out0, out1, out2] }
+
+out_variant! { _NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT(input, weight, bias, training, momentum, eps, out0, out1, out2),
+refused of_any [input, weight, bias, out0, out1, out2] }
+
+out_variant! { _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT(input, weight, bias, running_mean, running_var, momentum, eps,
+out0, out1, out2), refused of_any [input, weight, bias, running_mean, running_var, out0, out1, out2] }
+
+node! {
+    FusedRmsNormBackward0 { input: SavedVariable, normalized_shape: DimVec, weight: Option<SavedVariable>,
+        result1: SavedVariable }
+    inputs(self, grads) [input, weight, result1];
+    several(mask): input, weight => Ok(formulas::rms_norm_backward(grads[0].as_ref(), grads[1].as_ref(), input,
+        &self.normalized_shape, result1, weight.as_ref(), mask)?.into()),
 }
 
-impl Backward for NativeGroupNormBackwardBackward0 {
-    const NAME: &'static str = "NativeGroupNormBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let grad_out = &self.grad_out.unpack(cx)?;
-        let input = &self.input.unpack(cx)?;
-        let rstd = &self.rstd.unpack(cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let (grad0, grad1, grad2) = formulas::group_norm_double_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grads[2].as_ref(),
-                grad_out,
-                input,
-                rstd,
-                weight.as_ref(),
-                self.N,
-                self.C,
-                self.HxW,
-                self.group,
-            )?;
-            Ok([grad0, grad1, grad2])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_out.owns(visit);
-        self.input.owns(visit);
-        self.rstd.owns(visit);
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    _FUSED_RMS_NORM(input, normalized_shape, weight, eps) -> (result0, result1), edges of_optional [input, weight];
+    set_history_of_all(&[&result0, &result1]),
+    FusedRmsNormBackward0 { input: SavedVariable::input(input, 0)?,
+        normalized_shape: DimVec::from_slice(normalized_shape), weight: record::saved_optional(true, weight)?,
+        result1: SavedVariable::output(&result1, 1)? }
 }
 
-fn native_group_norm_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(grad_out), Some(input), weight])? {
-        let backward = NativeGroupNormBackwardBackward0 {
-            C,
-            HxW,
-            N,
-            grad_out: SavedVariable::input(grad_out, 0)?,
-            group,
-            input: SavedVariable::input(input, 1)?,
-            rstd: SavedVariable::other(rstd)?,
-            weight: record::saved_optional(true, weight)?,
-        };
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
-    }
-    Ok((result0, result1, result2))
+node! {
+    FusedRmsNormBackwardBackward0 { grad_out: SavedVariable, input: SavedVariable, normalized_shape: DimVec,
+        rstd: SavedVariable, weight: Option<SavedVariable> }
+    inputs(self, grads) [grad_out, input, rstd, weight];
+    several(_): grad_out, input, weight => Ok(formulas::rms_norm_double_backward(grads[0].as_ref(), grads[1].as_ref(),
+        grad_out, input, rstd, weight.as_ref(), &self.normalized_shape)?.into()),
 }
 
-register!(NATIVE_GROUP_NORM_BACKWARD, Autograd, native_group_norm_backward);
-
-fn native_group_norm_backward_out(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out_of(
-        "native_group_norm_backward",
-        &[&grad_out, &input, &mean, &rstd, &weight, &out0, &out1, &out2],
-    )?;
-    let _below = record::below();
-    ops::native_group_norm_backward_out(
-        grad_out,
-        input,
-        mean,
-        rstd,
-        weight,
-        N,
-        C,
-        HxW,
-        group,
-        output_mask,
-        out0,
-        out1,
-        out2,
-    )
+recorded! {
+    _FUSED_RMS_NORM_BACKWARD(grad_out, input, normalized_shape, rstd, weight, output_mask) -> (result0, result1),
+    edges of_optional [grad_out, input, weight];
+    set_history_of_all(&[&result0, &result1]),
+    FusedRmsNormBackwardBackward0 { grad_out: SavedVariable::input(grad_out, 0)?, input: SavedVariable::input(input,
+        1)?, normalized_shape: DimVec::from_slice(normalized_shape), rstd: SavedVariable::other(rstd)?,
+        weight: record::saved_optional(true, weight)? }
 }
-
-register!(NATIVE_GROUP_NORM_BACKWARD_OUT, Autograd, native_group_norm_backward_out);
-register!(NATIVE_GROUP_NORM_BACKWARD_OUT, ForwardGrad, native_group_norm_backward_out);
-
-pub(super) struct NativeBatchNormBackward0 {
-    pub(super) eps: f64,
-    pub(super) input: Option<SavedVariable>,
-    pub(super) running_mean: Option<SavedVariable>,
-    pub(super) running_var: Option<SavedVariable>,
-    pub(super) training: bool,
-    pub(super) weight: Option<SavedVariable>,
-    pub(super) result1: SavedVariable,
-    pub(super) result2: SavedVariable,
-}
-
-impl Backward for NativeBatchNormBackward0 {
-    const NAME: &'static str = "NativeBatchNormBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|mask| {
-            let input = &record::unpack(&self.input, cx)?;
-            let running_mean = &record::unpack_optional(&self.running_mean, cx)?;
-            let running_var = &record::unpack_optional(&self.running_var, cx)?;
-            let weight = &record::unpack_optional(&self.weight, cx)?;
-            let result1 = &self.result1.unpack(cx)?;
-            let result2 = &self.result2.unpack(cx)?;
-            let (grad0, grad1, grad2) = formulas::batch_norm_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grads[2].as_ref(),
-                input,
-                weight.as_ref(),
-                running_mean.as_ref(),
-                running_var.as_ref(),
-                result1,
-                result2,
-                self.training,
-                self.eps,
-                mask,
-            )?;
-            Ok([grad0, grad1, grad2])
-        })?;
-        inputs.one(|| record::not_implemented("native_batch_norm, for its running_mean"))?;
-        inputs.one(|| record::not_implemented("native_batch_norm, for its running_var"))?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.input.iter().for_each(|saved| saved.owns(visit));
-        self.running_mean.iter().for_each(|saved| saved.owns(visit));
-        self.running_var.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-        self.result1.owns(visit);
-        self.result2.owns(visit);
-    }
-}
-
-fn native_batch_norm(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?
-    };
-    if let Some(edges) =
-        record::recorded_edges_optional([Some(input), weight, bias, running_mean, running_var])?
-    {
-        let backward = NativeBatchNormBackward0 {
-            eps,
-            input: record::saved_input(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                input,
-                0,
-            )?,
-            running_mean: record::saved_optional(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                running_mean,
-            )?,
-            running_var: record::saved_optional(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                running_var,
-            )?,
-            training,
-            weight: record::saved_optional(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                weight,
-            )?,
-            result1: SavedVariable::output(&result1, 1)?,
-            result2: SavedVariable::output(&result2, 2)?,
-        };
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
-    }
-    Ok((result0, result1, result2))
-}
-
-register!(NATIVE_BATCH_NORM, Autograd, native_batch_norm);
-
-fn native_batch_norm_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out_of(
-        "native_batch_norm",
-        &[&input, &weight, &bias, &running_mean, &running_var, &out0, &out1, &out2],
-    )?;
-    let _below = record::below();
-    ops::native_batch_norm_out(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-        out0,
-        out1,
-        out2,
-    )
-}
-
-register!(NATIVE_BATCH_NORM_OUT, Autograd, native_batch_norm_out);
-register!(NATIVE_BATCH_NORM_OUT, ForwardGrad, native_batch_norm_out);
-
-pub(super) struct NativeBatchNormBackwardBackward0 {
-    pub(super) eps: f64,
-    pub(super) grad_out: Option<SavedVariable>,
-    pub(super) input: Option<SavedVariable>,
-    pub(super) running_mean: Option<SavedVariable>,
-    pub(super) running_var: Option<SavedVariable>,
-    pub(super) save_invstd: Option<SavedVariable>,
-    pub(super) train: bool,
-    pub(super) weight: Option<SavedVariable>,
-}
-
-impl Backward for NativeBatchNormBackwardBackward0 {
-    const NAME: &'static str = "NativeBatchNormBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let grad_out = &record::unpack(&self.grad_out, cx)?;
-            let input = &record::unpack(&self.input, cx)?;
-            let running_mean = &record::unpack_optional(&self.running_mean, cx)?;
-            let running_var = &record::unpack_optional(&self.running_var, cx)?;
-            let save_invstd = &record::unpack_optional(&self.save_invstd, cx)?;
-            let weight = &record::unpack_optional(&self.weight, cx)?;
-            let (grad0, grad1, grad2) = formulas::batch_norm_double_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grads[2].as_ref(),
-                grad_out,
-                input,
-                weight.as_ref(),
-                running_mean.as_ref(),
-                running_var.as_ref(),
-                save_invstd.as_ref(),
-                self.train,
-                self.eps,
-            )?;
-            Ok([grad0, grad1, grad2])
-        })?;
-        inputs.one(|| record::not_implemented("native_batch_norm_backward, for its running_mean"))?;
-        inputs.one(|| record::not_implemented("native_batch_norm_backward, for its running_var"))?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_out.iter().for_each(|saved| saved.owns(visit));
-        self.input.iter().for_each(|saved| saved.owns(visit));
-        self.running_mean.iter().for_each(|saved| saved.owns(visit));
-        self.running_var.iter().for_each(|saved| saved.owns(visit));
-        self.save_invstd.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn native_batch_norm_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>,
-    save_invstd: Option<&Tensor>,
-    train: bool,
-    eps: f64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::native_batch_norm_backward(
-            grad_out,
-            input,
-            weight,
-            running_mean,
-            running_var,
-            save_mean,
-            save_invstd,
-            train,
-            eps,
-            output_mask,
-        )?
-    };
-    if let Some(edges) =
-        record::recorded_edges_optional([Some(grad_out), Some(input), weight, running_mean, running_var])?
-    {
-        let backward = NativeBatchNormBackwardBackward0 {
-            eps,
-            grad_out: record::saved_input(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                grad_out,
-                0,
-            )?,
-            input: record::saved_input(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                input,
-                1,
-            )?,
-            running_mean: record::saved_optional(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                running_mean,
-            )?,
-            running_var: record::saved_optional(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                running_var,
-            )?,
-            save_invstd: record::saved_optional(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                save_invstd,
-            )?,
-            train,
-            weight: record::saved_optional(
-                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
-                weight,
-            )?,
-        };
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
-    }
-    Ok((result0, result1, result2))
-}
-
-register!(NATIVE_BATCH_NORM_BACKWARD, Autograd, native_batch_norm_backward);
-
-fn native_batch_norm_backward_out(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>,
-    save_invstd: Option<&Tensor>,
-    train: bool,
-    eps: f64,
-    output_mask: [bool; 3],
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out_of(
-        "native_batch_norm_backward",
-        &[
-            &grad_out,
-            &input,
-            &weight,
-            &running_mean,
-            &running_var,
-            &save_mean,
-            &save_invstd,
-            &out0,
-            &out1,
-            &out2,
-        ],
-    )?;
-    let _below = record::below();
-    ops::native_batch_norm_backward_out(
-        grad_out,
-        input,
-        weight,
-        running_mean,
-        running_var,
-        save_mean,
-        save_invstd,
-        train,
-        eps,
-        output_mask,
-        out0,
-        out1,
-        out2,
-    )
-}
-
-register!(NATIVE_BATCH_NORM_BACKWARD_OUT, Autograd, native_batch_norm_backward_out);
-register!(NATIVE_BATCH_NORM_BACKWARD_OUT, ForwardGrad, native_batch_norm_backward_out);
-
-fn _native_batch_norm_legit_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out_of(
-        "_native_batch_norm_legit",
-        &[&input, &weight, &bias, &running_mean, &running_var, &out0, &out1, &out2],
-    )?;
-    let _below = record::below();
-    ops::_native_batch_norm_legit_out(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-        out0,
-        out1,
-        out2,
-    )
-}
-
-register!(_NATIVE_BATCH_NORM_LEGIT_OUT, Autograd, _native_batch_norm_legit_out);
-register!(_NATIVE_BATCH_NORM_LEGIT_OUT, ForwardGrad, _native_batch_norm_legit_out);
-
-fn _native_batch_norm_legit_no_stats_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out_of("_native_batch_norm_legit", &[&input, &weight, &bias, &out0, &out1, &out2])?;
-    let _below = record::below();
-    ops::_native_batch_norm_legit_no_stats_out(input, weight, bias, training, momentum, eps, out0, out1, out2)
-}
-
-register!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT, Autograd, _native_batch_norm_legit_no_stats_out);
-register!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT, ForwardGrad, _native_batch_norm_legit_no_stats_out);
-
-fn _native_batch_norm_legit_no_training_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: &Tensor,
-    running_var: &Tensor,
-    momentum: f64,
-    eps: f64,
-    out0: &Tensor,
-    out1: &Tensor,
-    out2: &Tensor,
-) -> Result<()> {
-    record::check_out_of(
-        "_native_batch_norm_legit_no_training",
-        &[&input, &weight, &bias, &running_mean, &running_var, &out0, &out1, &out2],
-    )?;
-    let _below = record::below();
-    ops::_native_batch_norm_legit_no_training_out(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        momentum,
-        eps,
-        out0,
-        out1,
-        out2,
-    )
-}
-
-register!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT, Autograd, _native_batch_norm_legit_no_training_out);
-register!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT, ForwardGrad, _native_batch_norm_legit_no_training_out);
-
-pub(super) struct FusedRmsNormBackward0 {
-    pub(super) input: SavedVariable,
-    pub(super) normalized_shape: DimVec,
-    pub(super) weight: Option<SavedVariable>,
-    pub(super) result1: SavedVariable,
-}
-
-impl Backward for FusedRmsNormBackward0 {
-    const NAME: &'static str = "FusedRmsNormBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let input = &self.input.unpack(cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|mask| {
-            let (grad0, grad1) = formulas::rms_norm_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                input,
-                &self.normalized_shape,
-                result1,
-                weight.as_ref(),
-                mask,
-            )?;
-            Ok([grad0, grad1])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.input.owns(visit);
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-        self.result1.owns(visit);
-    }
-}
-
-fn _fused_rms_norm(
-    _: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    eps: Option<f64>,
-) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::_fused_rms_norm(input, normalized_shape, weight, eps)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(input), weight])? {
-        let backward = FusedRmsNormBackward0 {
-            input: SavedVariable::input(input, 0)?,
-            normalized_shape: DimVec::from_slice(normalized_shape),
-            weight: record::saved_optional(true, weight)?,
-            result1: SavedVariable::output(&result1, 1)?,
-        };
-        record::set_history_of_all(&[&result0, &result1], edges, backward);
-    }
-    Ok((result0, result1))
-}
-
-register!(_FUSED_RMS_NORM, Autograd, _fused_rms_norm);
-
-pub(super) struct FusedRmsNormBackwardBackward0 {
-    pub(super) grad_out: SavedVariable,
-    pub(super) input: SavedVariable,
-    pub(super) normalized_shape: DimVec,
-    pub(super) rstd: SavedVariable,
-    pub(super) weight: Option<SavedVariable>,
-}
-
-impl Backward for FusedRmsNormBackwardBackward0 {
-    const NAME: &'static str = "FusedRmsNormBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let grad_out = &self.grad_out.unpack(cx)?;
-        let input = &self.input.unpack(cx)?;
-        let rstd = &self.rstd.unpack(cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
-        let mut inputs = record::InputGradients::new(cx);
-        inputs.several(|_| {
-            let (grad0, grad1, grad2) = formulas::rms_norm_double_backward(
-                grads[0].as_ref(),
-                grads[1].as_ref(),
-                grad_out,
-                input,
-                rstd,
-                weight.as_ref(),
-                &self.normalized_shape,
-            )?;
-            Ok([grad0, grad1, grad2])
-        })?;
-        Ok(inputs.finish())
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_out.owns(visit);
-        self.input.owns(visit);
-        self.rstd.owns(visit);
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn _fused_rms_norm_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    output_mask: [bool; 2],
-) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::_fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(grad_out), Some(input), weight])? {
-        let backward = FusedRmsNormBackwardBackward0 {
-            grad_out: SavedVariable::input(grad_out, 0)?,
-            input: SavedVariable::input(input, 1)?,
-            normalized_shape: DimVec::from_slice(normalized_shape),
-            rstd: SavedVariable::other(rstd)?,
-            weight: record::saved_optional(true, weight)?,
-        };
-        record::set_history_of_all(&[&result0, &result1], edges, backward);
-    }
-    Ok((result0, result1))
-}
-
-register!(_FUSED_RMS_NORM_BACKWARD, Autograd, _fused_rms_norm_backward);

@@ -2,91 +2,10 @@
 
 //! Recording of the operators in `norms`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn renorm_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Scalar,
-    dim: i64,
-    maxnorm: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("renorm", [self_, out])?;
-    let _below = record::below();
-    ops::renorm_out(self_, p, dim, maxnorm, out)
-}
-
-register!(RENORM_OUT, Autograd, renorm_out);
-register!(RENORM_OUT, ForwardGrad, renorm_out);
-
-fn linalg_matrix_norm_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("linalg_matrix_norm", [self_, out])?;
-    let _below = record::below();
-    ops::linalg_matrix_norm_out(self_, ord, dim, keepdim, dtype, out)
-}
-
-register!(LINALG_MATRIX_NORM_OUT, Autograd, linalg_matrix_norm_out);
-register!(LINALG_MATRIX_NORM_OUT, ForwardGrad, linalg_matrix_norm_out);
-
-fn linalg_matrix_norm_str_ord_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    ord: &str,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("linalg_matrix_norm", [self_, out])?;
-    let _below = record::below();
-    ops::linalg_matrix_norm_str_ord_out(self_, ord, dim, keepdim, dtype, out)
-}
-
-register!(LINALG_MATRIX_NORM_STR_ORD_OUT, Autograd, linalg_matrix_norm_str_ord_out);
-register!(LINALG_MATRIX_NORM_STR_ORD_OUT, ForwardGrad, linalg_matrix_norm_str_ord_out);
-
-fn linalg_norm_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    ord: Option<Scalar>,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("linalg_norm", [self_, out])?;
-    let _below = record::below();
-    ops::linalg_norm_out(self_, ord, dim, keepdim, dtype, out)
-}
-
-register!(LINALG_NORM_OUT, Autograd, linalg_norm_out);
-register!(LINALG_NORM_OUT, ForwardGrad, linalg_norm_out);
-
-fn linalg_norm_ord_str_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    ord: &str,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("linalg_norm", [self_, out])?;
-    let _below = record::below();
-    ops::linalg_norm_ord_str_out(self_, ord, dim, keepdim, dtype, out)
-}
-
-register!(LINALG_NORM_ORD_STR_OUT, Autograd, linalg_norm_ord_str_out);
-register!(LINALG_NORM_ORD_STR_OUT, ForwardGrad, linalg_norm_ord_str_out);
+out_variant! { RENORM_OUT(self_, p, dim, maxnorm, out), refused of [self_, out] }
+out_variant! { LINALG_MATRIX_NORM_OUT(self_, ord, dim, keepdim, dtype, out), refused of [self_, out] }
+out_variant! { LINALG_MATRIX_NORM_STR_ORD_OUT(self_, ord, dim, keepdim, dtype, out), refused of [self_, out] }
+out_variant! { LINALG_NORM_OUT(self_, ord, dim, keepdim, dtype, out), refused of [self_, out] }
+out_variant! { LINALG_NORM_ORD_STR_OUT(self_, ord, dim, keepdim, dtype, out), refused of [self_, out] }

@@ -2,61 +2,11 @@
 
 //! Recording of the operators in `padding`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn reflection_pad1d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("reflection_pad1d", [self_, out])?;
-    let _below = record::below();
-    ops::reflection_pad1d_out(self_, padding, out)
-}
-
-register!(REFLECTION_PAD1D_OUT, Autograd, reflection_pad1d_out);
-register!(REFLECTION_PAD1D_OUT, ForwardGrad, reflection_pad1d_out);
-
-fn reflection_pad2d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("reflection_pad2d", [self_, out])?;
-    let _below = record::below();
-    ops::reflection_pad2d_out(self_, padding, out)
-}
-
-register!(REFLECTION_PAD2D_OUT, Autograd, reflection_pad2d_out);
-register!(REFLECTION_PAD2D_OUT, ForwardGrad, reflection_pad2d_out);
-
-fn reflection_pad3d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("reflection_pad3d", [self_, out])?;
-    let _below = record::below();
-    ops::reflection_pad3d_out(self_, padding, out)
-}
-
-register!(REFLECTION_PAD3D_OUT, Autograd, reflection_pad3d_out);
-register!(REFLECTION_PAD3D_OUT, ForwardGrad, reflection_pad3d_out);
-
-fn replication_pad1d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("replication_pad1d", [self_, out])?;
-    let _below = record::below();
-    ops::replication_pad1d_out(self_, padding, out)
-}
-
-register!(REPLICATION_PAD1D_OUT, Autograd, replication_pad1d_out);
-register!(REPLICATION_PAD1D_OUT, ForwardGrad, replication_pad1d_out);
-
-fn replication_pad2d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("replication_pad2d", [self_, out])?;
-    let _below = record::below();
-    ops::replication_pad2d_out(self_, padding, out)
-}
-
-register!(REPLICATION_PAD2D_OUT, Autograd, replication_pad2d_out);
-register!(REPLICATION_PAD2D_OUT, ForwardGrad, replication_pad2d_out);
-
-fn replication_pad3d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("replication_pad3d", [self_, out])?;
-    let _below = record::below();
-    ops::replication_pad3d_out(self_, padding, out)
-}
-
-register!(REPLICATION_PAD3D_OUT, Autograd, replication_pad3d_out);
-register!(REPLICATION_PAD3D_OUT, ForwardGrad, replication_pad3d_out);
+out_variant! { REFLECTION_PAD1D_OUT(self_, padding, out), refused of [self_, out] }
+out_variant! { REFLECTION_PAD2D_OUT(self_, padding, out), refused of [self_, out] }
+out_variant! { REFLECTION_PAD3D_OUT(self_, padding, out), refused of [self_, out] }
+out_variant! { REPLICATION_PAD1D_OUT(self_, padding, out), refused of [self_, out] }
+out_variant! { REPLICATION_PAD2D_OUT(self_, padding, out), refused of [self_, out] }
+out_variant! { REPLICATION_PAD3D_OUT(self_, padding, out), refused of [self_, out] }

@@ -2,34 +2,8 @@
 
 //! Recording of the operators in `pixel_shuffle`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn pixel_shuffle_out(_: DispatchKeySet, self_: &Tensor, upscale_factor: i64, out: &Tensor) -> Result<()> {
-    record::check_out("pixel_shuffle", [self_, out])?;
-    let _below = record::below();
-    ops::pixel_shuffle_out(self_, upscale_factor, out)
-}
-
-register!(PIXEL_SHUFFLE_OUT, Autograd, pixel_shuffle_out);
-register!(PIXEL_SHUFFLE_OUT, ForwardGrad, pixel_shuffle_out);
-
-fn pixel_unshuffle_out(_: DispatchKeySet, self_: &Tensor, downscale_factor: i64, out: &Tensor) -> Result<()> {
-    record::check_out("pixel_unshuffle", [self_, out])?;
-    let _below = record::below();
-    ops::pixel_unshuffle_out(self_, downscale_factor, out)
-}
-
-register!(PIXEL_UNSHUFFLE_OUT, Autograd, pixel_unshuffle_out);
-register!(PIXEL_UNSHUFFLE_OUT, ForwardGrad, pixel_unshuffle_out);
-
-fn channel_shuffle_out(_: DispatchKeySet, self_: &Tensor, groups: i64, out: &Tensor) -> Result<()> {
-    record::check_out("channel_shuffle", [self_, out])?;
-    let _below = record::below();
-    ops::channel_shuffle_out(self_, groups, out)
-}
-
-register!(CHANNEL_SHUFFLE_OUT, Autograd, channel_shuffle_out);
-register!(CHANNEL_SHUFFLE_OUT, ForwardGrad, channel_shuffle_out);
+out_variant! { PIXEL_SHUFFLE_OUT(self_, upscale_factor, out), refused of [self_, out] }
+out_variant! { PIXEL_UNSHUFFLE_OUT(self_, downscale_factor, out), refused of [self_, out] }
+out_variant! { CHANNEL_SHUFFLE_OUT(self_, groups, out), refused of [self_, out] }

@@ -2,91 +2,30 @@
 
 //! Recording of the operators in `poisson_binomial`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, record};
-use flambeau_core::{DispatchKeySet, Generator, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded};
+use flambeau_ops::ops;
 
-pub(super) struct PoissonBackward0;
-
-impl Backward for PoissonBackward0 {
-    const NAME: &'static str = "PoissonBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
+node! {
+    PoissonBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-fn poisson(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::poisson(self_, generator)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, PoissonBackward0);
-    }
-    Ok(result)
+recorded! {
+    POISSON(self_, generator) -> result, edges of [self_];
+    set_history(&mut result), PoissonBackward0 {}
 }
 
-register!(POISSON, Autograd, poisson);
+out_variant! { POISSON_OUT(self_, generator, out), refused of [self_, out] }
 
-fn poisson_out(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-    record::check_out("poisson", [self_, out])?;
-    let _below = record::below();
-    ops::poisson_out(self_, generator, out)
+node! {
+    BinomialBackward0 {} gradients(self, grads, grad = 0) [];
+    count => ops::zeros_like(grad, None, None, None, None, None),
+    prob => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(POISSON_OUT, Autograd, poisson_out);
-register!(POISSON_OUT, ForwardGrad, poisson_out);
-
-pub(super) struct BinomialBackward0;
-
-impl Backward for BinomialBackward0 {
-    const NAME: &'static str = "BinomialBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| ops::zeros_like(grad, None, None, None, None, None), &|| {
-                ops::zeros_like(grad, None, None, None, None, None)
-            }],
-        )
-    }
+recorded! {
+    BINOMIAL(count, prob, generator) -> result, edges of [count, prob];
+    set_history(&mut result), BinomialBackward0 {}
 }
 
-fn binomial(
-    _: DispatchKeySet,
-    count: &Tensor,
-    prob: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::binomial(count, prob, generator)?
-    };
-    if let Some(edges) = record::recorded_edges([count, prob])? {
-        record::set_history(&mut result, edges, BinomialBackward0);
-    }
-    Ok(result)
-}
-
-register!(BINOMIAL, Autograd, binomial);
-
-fn binomial_out(
-    _: DispatchKeySet,
-    count: &Tensor,
-    prob: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("binomial", [count, prob, out])?;
-    let _below = record::below();
-    ops::binomial_out(count, prob, generator, out)
-}
-
-register!(BINOMIAL_OUT, Autograd, binomial_out);
-register!(BINOMIAL_OUT, ForwardGrad, binomial_out);
+out_variant! { BINOMIAL_OUT(count, prob, generator, out), refused of [count, prob, out] }

@@ -2,1341 +2,297 @@
 
 //! Recording of the operators in `pooling`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
-
-fn avg_pool1d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("avg_pool1d", [self_, out])?;
-    let _below = record::below();
-    ops::avg_pool1d_out(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out)
-}
-
-register!(AVG_POOL1D_OUT, Autograd, avg_pool1d_out);
-register!(AVG_POOL1D_OUT, ForwardGrad, avg_pool1d_out);
-
-fn adaptive_avg_pool1d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("adaptive_avg_pool1d", [self_, out])?;
-    let _below = record::below();
-    ops::adaptive_avg_pool1d_out(self_, output_size, out)
-}
-
-register!(ADAPTIVE_AVG_POOL1D_OUT, Autograd, adaptive_avg_pool1d_out);
-register!(ADAPTIVE_AVG_POOL1D_OUT, ForwardGrad, adaptive_avg_pool1d_out);
-
-pub(super) struct MaxPool2DWithIndicesBackward0 {
-    pub(super) ceil_mode: bool,
-    pub(super) dilation: DimVec,
-    pub(super) kernel_size: DimVec,
-    pub(super) padding: DimVec,
-    pub(super) self_: SavedVariable,
-    pub(super) stride: DimVec,
-    pub(super) result1: SavedVariable,
-}
-
-impl Backward for MaxPool2DWithIndicesBackward0 {
-    const NAME: &'static str = "MaxPool2DWithIndicesBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::max_pool2d_with_indices_backward(
-                    grad,
-                    self_,
-                    &self.kernel_size,
-                    &self.stride,
-                    &self.padding,
-                    &self.dilation,
-                    self.ceil_mode,
-                    result1,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result1.owns(visit);
-    }
-}
-
-fn max_pool2d_with_indices(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MaxPool2DWithIndicesBackward0 {
-            ceil_mode,
-            dilation: DimVec::from_slice(dilation),
-            kernel_size: DimVec::from_slice(kernel_size),
-            padding: DimVec::from_slice(padding),
-            self_: SavedVariable::input(self_, 0)?,
-            stride: DimVec::from_slice(stride),
-            result1: SavedVariable::output(&result1, 1)?,
-        };
-        record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
-    }
-    Ok((result0, result1))
-}
-
-register!(MAX_POOL2D_WITH_INDICES, Autograd, max_pool2d_with_indices);
-
-fn max_pool2d_with_indices_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    record::check_out("max_pool2d_with_indices", [self_, out0, out1])?;
-    let _below = record::below();
-    ops::max_pool2d_with_indices_out(self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1)
-}
-
-register!(MAX_POOL2D_WITH_INDICES_OUT, Autograd, max_pool2d_with_indices_out);
-register!(MAX_POOL2D_WITH_INDICES_OUT, ForwardGrad, max_pool2d_with_indices_out);
-
-pub(super) struct MaxPool2DWithIndicesBackwardBackward0 {
-    pub(super) indices: Option<SavedVariable>,
-}
-
-impl Backward for MaxPool2DWithIndicesBackwardBackward0 {
-    const NAME: &'static str = "MaxPool2DWithIndicesBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [
-                &|| {
-                    let indices = &record::unpack(&self.indices, cx)?;
-                    Ok(Some(ops::reshape(
-                        &ops::gather(
-                            &ops::flatten_using_ints(grad, -2, -1)?,
-                            -1,
-                            &ops::flatten_using_ints(indices, -2, -1)?,
-                            false,
-                        )?,
-                        indices.sizes(),
-                    )?))
-                },
-                &|| Ok(None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn max_pool2d_with_indices_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::max_pool2d_with_indices_backward(
-            grad_output,
-            self_,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            indices,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = MaxPool2DWithIndicesBackwardBackward0 {
-            indices: record::saved_other(edges[0].is_some(), indices)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MAX_POOL2D_WITH_INDICES_BACKWARD, Autograd, max_pool2d_with_indices_backward);
-
-fn max_pool2d_with_indices_backward_grad_input(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    record::check_out("max_pool2d_with_indices_backward", [grad_output, self_, indices, grad_input])?;
-    let _below = record::below();
-    ops::max_pool2d_with_indices_backward_grad_input(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-        grad_input,
-    )
-}
-
-register!(MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT, Autograd, max_pool2d_with_indices_backward_grad_input);
-register!(
-    MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT,
-    ForwardGrad,
-    max_pool2d_with_indices_backward_grad_input
-);
-
-pub(super) struct AvgPool2DBackward0 {
-    pub(super) ceil_mode: bool,
-    pub(super) count_include_pad: bool,
-    pub(super) divisor_override: Option<i64>,
-    pub(super) kernel_size: DimVec,
-    pub(super) padding: DimVec,
-    pub(super) self_: SavedVariable,
-    pub(super) stride: DimVec,
-}
-
-impl Backward for AvgPool2DBackward0 {
-    const NAME: &'static str = "AvgPool2DBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::avg_pool2d_backward(
-                    grad,
-                    self_,
-                    &self.kernel_size,
-                    &self.stride,
-                    &self.padding,
-                    self.ceil_mode,
-                    self.count_include_pad,
-                    self.divisor_override,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn avg_pool2d(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AvgPool2DBackward0 {
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            kernel_size: DimVec::from_slice(kernel_size),
-            padding: DimVec::from_slice(padding),
-            self_: SavedVariable::input(self_, 0)?,
-            stride: DimVec::from_slice(stride),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(AVG_POOL2D, Autograd, avg_pool2d);
-
-fn avg_pool2d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("avg_pool2d", [self_, out])?;
-    let _below = record::below();
-    ops::avg_pool2d_out(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        out,
-    )
-}
-
-register!(AVG_POOL2D_OUT, Autograd, avg_pool2d_out);
-register!(AVG_POOL2D_OUT, ForwardGrad, avg_pool2d_out);
-
-pub(super) struct AvgPool2DBackwardBackward0 {
-    pub(super) ceil_mode: bool,
-    pub(super) count_include_pad: bool,
-    pub(super) divisor_override: Option<i64>,
-    pub(super) kernel_size: DimVec,
-    pub(super) padding: DimVec,
-    pub(super) stride: DimVec,
-}
-
-impl Backward for AvgPool2DBackwardBackward0 {
-    const NAME: &'static str = "AvgPool2DBackwardBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [
-                &|| {
-                    Ok(Some(ops::avg_pool2d(
-                        grad,
-                        &self.kernel_size,
-                        &self.stride,
-                        &self.padding,
-                        self.ceil_mode,
-                        self.count_include_pad,
-                        self.divisor_override,
-                    )?))
-                },
-                &|| Ok(None),
-            ],
-        )
-    }
-}
-
-fn avg_pool2d_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::avg_pool2d_backward(
-            grad_output,
-            self_,
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = AvgPool2DBackwardBackward0 {
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            kernel_size: DimVec::from_slice(kernel_size),
-            padding: DimVec::from_slice(padding),
-            stride: DimVec::from_slice(stride),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(AVG_POOL2D_BACKWARD, Autograd, avg_pool2d_backward);
-
-fn avg_pool2d_backward_grad_input(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    grad_input: &Tensor,
-) -> Result<()> {
-    record::check_out("avg_pool2d_backward", [grad_output, self_, grad_input])?;
-    let _below = record::below();
-    ops::avg_pool2d_backward_grad_input(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        grad_input,
-    )
-}
-
-register!(AVG_POOL2D_BACKWARD_GRAD_INPUT, Autograd, avg_pool2d_backward_grad_input);
-register!(AVG_POOL2D_BACKWARD_GRAD_INPUT, ForwardGrad, avg_pool2d_backward_grad_input);
-
-pub(super) struct AdaptiveAvgPool2DBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for AdaptiveAvgPool2DBackward0 {
-    const NAME: &'static str = "AdaptiveAvgPool2DBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_adaptive_avg_pool2d_backward(grad, self_)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn _adaptive_avg_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_adaptive_avg_pool2d(self_, output_size)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AdaptiveAvgPool2DBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_ADAPTIVE_AVG_POOL2D, Autograd, _adaptive_avg_pool2d);
-
-fn _adaptive_avg_pool2d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_adaptive_avg_pool2d", [self_, out])?;
-    let _below = record::below();
-    ops::_adaptive_avg_pool2d_out(self_, output_size, out)
-}
-
-register!(_ADAPTIVE_AVG_POOL2D_OUT, Autograd, _adaptive_avg_pool2d_out);
-register!(_ADAPTIVE_AVG_POOL2D_OUT, ForwardGrad, _adaptive_avg_pool2d_out);
-
-pub(super) struct AdaptiveAvgPool2DBackwardBackward0 {
-    pub(super) grad_output_size_back2: i64,
-    pub(super) grad_output_size_back1: i64,
-}
-
-impl Backward for AdaptiveAvgPool2DBackwardBackward0 {
-    const NAME: &'static str = "AdaptiveAvgPool2DBackwardBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [
-                &|| {
-                    Ok(Some(ops::_adaptive_avg_pool2d(
-                        grad,
-                        &[self.grad_output_size_back2, self.grad_output_size_back1],
-                    )?))
-                },
-                &|| Ok(None),
-            ],
-        )
-    }
-}
-
-fn _adaptive_avg_pool2d_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_adaptive_avg_pool2d_backward(grad_output, self_)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = AdaptiveAvgPool2DBackwardBackward0 {
-            grad_output_size_back2: grad_output.size(-2)?,
-            grad_output_size_back1: grad_output.size(-1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_ADAPTIVE_AVG_POOL2D_BACKWARD, Autograd, _adaptive_avg_pool2d_backward);
-
-fn _adaptive_avg_pool2d_backward_out(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_adaptive_avg_pool2d_backward", [grad_output, self_, out])?;
-    let _below = record::below();
-    ops::_adaptive_avg_pool2d_backward_out(grad_output, self_, out)
-}
-
-register!(_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT, Autograd, _adaptive_avg_pool2d_backward_out);
-register!(_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT, ForwardGrad, _adaptive_avg_pool2d_backward_out);
-
-pub(super) struct MaxPool3DWithIndicesBackward0 {
-    pub(super) ceil_mode: bool,
-    pub(super) dilation: DimVec,
-    pub(super) kernel_size: DimVec,
-    pub(super) padding: DimVec,
-    pub(super) self_: SavedVariable,
-    pub(super) stride: DimVec,
-    pub(super) result1: SavedVariable,
-}
-
-impl Backward for MaxPool3DWithIndicesBackward0 {
-    const NAME: &'static str = "MaxPool3DWithIndicesBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::max_pool3d_with_indices_backward(
-                    grad,
-                    self_,
-                    &self.kernel_size,
-                    &self.stride,
-                    &self.padding,
-                    &self.dilation,
-                    self.ceil_mode,
-                    result1,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result1.owns(visit);
-    }
-}
-
-fn max_pool3d_with_indices(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MaxPool3DWithIndicesBackward0 {
-            ceil_mode,
-            dilation: DimVec::from_slice(dilation),
-            kernel_size: DimVec::from_slice(kernel_size),
-            padding: DimVec::from_slice(padding),
-            self_: SavedVariable::input(self_, 0)?,
-            stride: DimVec::from_slice(stride),
-            result1: SavedVariable::output(&result1, 1)?,
-        };
-        record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
-    }
-    Ok((result0, result1))
-}
-
-register!(MAX_POOL3D_WITH_INDICES, Autograd, max_pool3d_with_indices);
-
-fn max_pool3d_with_indices_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    record::check_out("max_pool3d_with_indices", [self_, out0, out1])?;
-    let _below = record::below();
-    ops::max_pool3d_with_indices_out(self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1)
-}
-
-register!(MAX_POOL3D_WITH_INDICES_OUT, Autograd, max_pool3d_with_indices_out);
-register!(MAX_POOL3D_WITH_INDICES_OUT, ForwardGrad, max_pool3d_with_indices_out);
-
-pub(super) struct MaxPool3DWithIndicesBackwardBackward0 {
-    pub(super) indices: Option<SavedVariable>,
-}
-
-impl Backward for MaxPool3DWithIndicesBackwardBackward0 {
-    const NAME: &'static str = "MaxPool3DWithIndicesBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [
-                &|| {
-                    let indices = &record::unpack(&self.indices, cx)?;
-                    Ok(Some(ops::reshape(
-                        &ops::gather(
-                            &ops::flatten_using_ints(grad, -3, -1)?,
-                            -1,
-                            &ops::flatten_using_ints(indices, -3, -1)?,
-                            false,
-                        )?,
-                        indices.sizes(),
-                    )?))
-                },
-                &|| Ok(None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn max_pool3d_with_indices_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::max_pool3d_with_indices_backward(
-            grad_output,
-            self_,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-            indices,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = MaxPool3DWithIndicesBackwardBackward0 {
-            indices: record::saved_other(edges[0].is_some(), indices)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MAX_POOL3D_WITH_INDICES_BACKWARD, Autograd, max_pool3d_with_indices_backward);
-
-fn max_pool3d_with_indices_backward_grad_input(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    record::check_out("max_pool3d_with_indices_backward", [grad_output, self_, indices, grad_input])?;
-    let _below = record::below();
-    ops::max_pool3d_with_indices_backward_grad_input(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        indices,
-        grad_input,
-    )
-}
-
-register!(MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT, Autograd, max_pool3d_with_indices_backward_grad_input);
-register!(
-    MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT,
-    ForwardGrad,
-    max_pool3d_with_indices_backward_grad_input
-);
-
-pub(super) struct AvgPool3DBackward0 {
-    pub(super) ceil_mode: bool,
-    pub(super) count_include_pad: bool,
-    pub(super) divisor_override: Option<i64>,
-    pub(super) kernel_size: DimVec,
-    pub(super) padding: DimVec,
-    pub(super) self_: SavedVariable,
-    pub(super) stride: DimVec,
-}
-
-impl Backward for AvgPool3DBackward0 {
-    const NAME: &'static str = "AvgPool3DBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::avg_pool3d_backward(
-                    grad,
-                    self_,
-                    &self.kernel_size,
-                    &self.stride,
-                    &self.padding,
-                    self.ceil_mode,
-                    self.count_include_pad,
-                    self.divisor_override,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn avg_pool3d(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AvgPool3DBackward0 {
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            kernel_size: DimVec::from_slice(kernel_size),
-            padding: DimVec::from_slice(padding),
-            self_: SavedVariable::input(self_, 0)?,
-            stride: DimVec::from_slice(stride),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(AVG_POOL3D, Autograd, avg_pool3d);
-
-fn avg_pool3d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("avg_pool3d", [self_, out])?;
-    let _below = record::below();
-    ops::avg_pool3d_out(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        out,
-    )
-}
-
-register!(AVG_POOL3D_OUT, Autograd, avg_pool3d_out);
-register!(AVG_POOL3D_OUT, ForwardGrad, avg_pool3d_out);
-
-pub(super) struct AvgPool3DBackwardBackward0 {
-    pub(super) ceil_mode: bool,
-    pub(super) count_include_pad: bool,
-    pub(super) divisor_override: Option<i64>,
-    pub(super) kernel_size: DimVec,
-    pub(super) padding: DimVec,
-    pub(super) stride: DimVec,
-}
-
-impl Backward for AvgPool3DBackwardBackward0 {
-    const NAME: &'static str = "AvgPool3DBackwardBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [
-                &|| {
-                    Ok(Some(ops::avg_pool3d(
-                        grad,
-                        &self.kernel_size,
-                        &self.stride,
-                        &self.padding,
-                        self.ceil_mode,
-                        self.count_include_pad,
-                        self.divisor_override,
-                    )?))
-                },
-                &|| Ok(None),
-            ],
-        )
-    }
-}
-
-fn avg_pool3d_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::avg_pool3d_backward(
-            grad_output,
-            self_,
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = AvgPool3DBackwardBackward0 {
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-            kernel_size: DimVec::from_slice(kernel_size),
-            padding: DimVec::from_slice(padding),
-            stride: DimVec::from_slice(stride),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(AVG_POOL3D_BACKWARD, Autograd, avg_pool3d_backward);
-
-fn avg_pool3d_backward_grad_input(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    grad_input: &Tensor,
-) -> Result<()> {
-    record::check_out("avg_pool3d_backward", [grad_output, self_, grad_input])?;
-    let _below = record::below();
-    ops::avg_pool3d_backward_grad_input(
-        grad_output,
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        grad_input,
-    )
-}
-
-register!(AVG_POOL3D_BACKWARD_GRAD_INPUT, Autograd, avg_pool3d_backward_grad_input);
-register!(AVG_POOL3D_BACKWARD_GRAD_INPUT, ForwardGrad, avg_pool3d_backward_grad_input);
-
-fn adaptive_avg_pool3d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("adaptive_avg_pool3d", [self_, out])?;
-    let _below = record::below();
-    ops::adaptive_avg_pool3d_out(self_, output_size, out)
-}
-
-register!(ADAPTIVE_AVG_POOL3D_OUT, Autograd, adaptive_avg_pool3d_out);
-register!(ADAPTIVE_AVG_POOL3D_OUT, ForwardGrad, adaptive_avg_pool3d_out);
-
-pub(super) struct AdaptiveAvgPool3DBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for AdaptiveAvgPool3DBackward0 {
-    const NAME: &'static str = "AdaptiveAvgPool3DBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_adaptive_avg_pool3d_backward(grad, self_)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn _adaptive_avg_pool3d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_adaptive_avg_pool3d(self_, output_size)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AdaptiveAvgPool3DBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_ADAPTIVE_AVG_POOL3D, Autograd, _adaptive_avg_pool3d);
-
-fn _adaptive_avg_pool3d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_adaptive_avg_pool3d", [self_, out])?;
-    let _below = record::below();
-    ops::_adaptive_avg_pool3d_out(self_, output_size, out)
-}
-
-register!(_ADAPTIVE_AVG_POOL3D_OUT, Autograd, _adaptive_avg_pool3d_out);
-register!(_ADAPTIVE_AVG_POOL3D_OUT, ForwardGrad, _adaptive_avg_pool3d_out);
-
-pub(super) struct AdaptiveAvgPool3DBackwardBackward0 {
-    pub(super) grad_output_size_back3: i64,
-    pub(super) grad_output_size_back2: i64,
-    pub(super) grad_output_size_back1: i64,
-}
-
-impl Backward for AdaptiveAvgPool3DBackwardBackward0 {
-    const NAME: &'static str = "AdaptiveAvgPool3DBackwardBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [
-                &|| {
-                    Ok(Some(ops::_adaptive_avg_pool3d(
-                        grad,
-                        &[
-                            self.grad_output_size_back3,
-                            self.grad_output_size_back2,
-                            self.grad_output_size_back1,
-                        ],
-                    )?))
-                },
-                &|| Ok(None),
-            ],
-        )
-    }
-}
-
-fn _adaptive_avg_pool3d_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_adaptive_avg_pool3d_backward(grad_output, self_)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward = AdaptiveAvgPool3DBackwardBackward0 {
-            grad_output_size_back3: grad_output.size(-3)?,
-            grad_output_size_back2: grad_output.size(-2)?,
-            grad_output_size_back1: grad_output.size(-1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_ADAPTIVE_AVG_POOL3D_BACKWARD, Autograd, _adaptive_avg_pool3d_backward);
-
-fn _adaptive_avg_pool3d_backward_out(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_adaptive_avg_pool3d_backward", [grad_output, self_, out])?;
-    let _below = record::below();
-    ops::_adaptive_avg_pool3d_backward_out(grad_output, self_, out)
-}
-
-register!(_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT, Autograd, _adaptive_avg_pool3d_backward_out);
-register!(_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT, ForwardGrad, _adaptive_avg_pool3d_backward_out);
-
-pub(super) struct AdaptiveMaxPool2DBackward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result1: SavedVariable,
-}
-
-impl Backward for AdaptiveMaxPool2DBackward0 {
-    const NAME: &'static str = "AdaptiveMaxPool2DBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        record::gradients(cx, [&|| ops::adaptive_max_pool2d_backward(grad, self_, result1)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result1.owns(visit);
-    }
-}
-
-fn adaptive_max_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::adaptive_max_pool2d(self_, output_size)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AdaptiveMaxPool2DBackward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result1: SavedVariable::output(&result1, 1)?,
-        };
-        record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
-    }
-    Ok((result0, result1))
-}
-
-register!(ADAPTIVE_MAX_POOL2D, Autograd, adaptive_max_pool2d);
-
-fn adaptive_max_pool2d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    record::check_out("adaptive_max_pool2d", [self_, out0, out1])?;
-    let _below = record::below();
-    ops::adaptive_max_pool2d_out(self_, output_size, out0, out1)
-}
-
-register!(ADAPTIVE_MAX_POOL2D_OUT, Autograd, adaptive_max_pool2d_out);
-register!(ADAPTIVE_MAX_POOL2D_OUT, ForwardGrad, adaptive_max_pool2d_out);
-
-pub(super) struct AdaptiveMaxPool2DBackwardBackward0 {
-    pub(super) indices: Option<SavedVariable>,
-}
-
-impl Backward for AdaptiveMaxPool2DBackwardBackward0 {
-    const NAME: &'static str = "AdaptiveMaxPool2DBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [
-                &|| {
-                    let indices = &record::unpack(&self.indices, cx)?;
-                    Ok(Some(ops::reshape(
-                        &ops::gather(
-                            &ops::flatten_using_ints(grad, -2, -1)?,
-                            -1,
-                            &ops::flatten_using_ints(indices, -2, -1)?,
-                            false,
-                        )?,
-                        indices.sizes(),
-                    )?))
-                },
-                &|| Ok(None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn adaptive_max_pool2d_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::adaptive_max_pool2d_backward(grad_output, self_, indices)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward =
-            AdaptiveMaxPool2DBackwardBackward0 { indices: record::saved_other(edges[0].is_some(), indices)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ADAPTIVE_MAX_POOL2D_BACKWARD, Autograd, adaptive_max_pool2d_backward);
-
-fn adaptive_max_pool2d_backward_grad_input(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    record::check_out("adaptive_max_pool2d_backward", [grad_output, self_, indices, grad_input])?;
-    let _below = record::below();
-    ops::adaptive_max_pool2d_backward_grad_input(grad_output, self_, indices, grad_input)
-}
-
-register!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT, Autograd, adaptive_max_pool2d_backward_grad_input);
-register!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT, ForwardGrad, adaptive_max_pool2d_backward_grad_input);
-
-pub(super) struct AdaptiveMaxPool3DBackward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result1: SavedVariable,
-}
-
-impl Backward for AdaptiveMaxPool3DBackward0 {
-    const NAME: &'static str = "AdaptiveMaxPool3DBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        record::gradients(cx, [&|| ops::adaptive_max_pool3d_backward(grad, self_, result1)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result1.owns(visit);
-    }
-}
-
-fn adaptive_max_pool3d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::adaptive_max_pool3d(self_, output_size)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AdaptiveMaxPool3DBackward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result1: SavedVariable::output(&result1, 1)?,
-        };
-        record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
-    }
-    Ok((result0, result1))
-}
-
-register!(ADAPTIVE_MAX_POOL3D, Autograd, adaptive_max_pool3d);
-
-fn adaptive_max_pool3d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    record::check_out("adaptive_max_pool3d", [self_, out0, out1])?;
-    let _below = record::below();
-    ops::adaptive_max_pool3d_out(self_, output_size, out0, out1)
-}
-
-register!(ADAPTIVE_MAX_POOL3D_OUT, Autograd, adaptive_max_pool3d_out);
-register!(ADAPTIVE_MAX_POOL3D_OUT, ForwardGrad, adaptive_max_pool3d_out);
-
-pub(super) struct AdaptiveMaxPool3DBackwardBackward0 {
-    pub(super) indices: Option<SavedVariable>,
-}
-
-impl Backward for AdaptiveMaxPool3DBackwardBackward0 {
-    const NAME: &'static str = "AdaptiveMaxPool3DBackwardBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(
-            cx,
-            [
-                &|| {
-                    let indices = &record::unpack(&self.indices, cx)?;
-                    Ok(Some(ops::reshape(
-                        &ops::gather(
-                            &ops::flatten_using_ints(grad, -3, -1)?,
-                            -1,
-                            &ops::flatten_using_ints(indices, -3, -1)?,
-                            false,
-                        )?,
-                        indices.sizes(),
-                    )?))
-                },
-                &|| Ok(None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn adaptive_max_pool3d_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::adaptive_max_pool3d_backward(grad_output, self_, indices)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
-        let backward =
-            AdaptiveMaxPool3DBackwardBackward0 { indices: record::saved_other(edges[0].is_some(), indices)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ADAPTIVE_MAX_POOL3D_BACKWARD, Autograd, adaptive_max_pool3d_backward);
-
-fn adaptive_max_pool3d_backward_grad_input(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    record::check_out("adaptive_max_pool3d_backward", [grad_output, self_, indices, grad_input])?;
-    let _below = record::below();
-    ops::adaptive_max_pool3d_backward_grad_input(grad_output, self_, indices, grad_input)
-}
-
-register!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT, Autograd, adaptive_max_pool3d_backward_grad_input);
-register!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT, ForwardGrad, adaptive_max_pool3d_backward_grad_input);
-
-fn max_unpool2d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    indices: &Tensor,
-    output_size: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("max_unpool2d", [self_, indices, out])?;
-    let _below = record::below();
-    ops::max_unpool2d_out(self_, indices, output_size, out)
-}
-
-register!(MAX_UNPOOL2D_OUT, Autograd, max_unpool2d_out);
-register!(MAX_UNPOOL2D_OUT, ForwardGrad, max_unpool2d_out);
-
-fn max_unpool3d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    indices: &Tensor,
-    output_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("max_unpool3d", [self_, indices, out])?;
-    let _below = record::below();
-    ops::max_unpool3d_out(self_, indices, output_size, stride, padding, out)
-}
-
-register!(MAX_UNPOOL3D_OUT, Autograd, max_unpool3d_out);
-register!(MAX_UNPOOL3D_OUT, ForwardGrad, max_unpool3d_out);
+use crate::record::{MaybeSaved, node, out_variant, recorded};
+use crate::{SavedVariable, record};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
+
+out_variant! { AVG_POOL1D_OUT(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out),
+refused of [self_, out] }
+out_variant! { ADAPTIVE_AVG_POOL1D_OUT(self_, output_size, out), refused of [self_, out] }
+
+node! {
+    MaxPool2DWithIndicesBackward0 { ceil_mode: bool, dilation: DimVec, kernel_size: DimVec, padding: DimVec,
+        self_: SavedVariable, stride: DimVec, result1: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result1];
+    self_ => ops::max_pool2d_with_indices_backward(grad, self_, &self.kernel_size, &self.stride, &self.padding,
+        &self.dilation, self.ceil_mode, result1),
+}
+
+recorded! {
+    MAX_POOL2D_WITH_INDICES(self_, kernel_size, stride, padding, dilation, ceil_mode) -> (result0, result1),
+    edges of [self_];
+    set_history_of_some(&[&result0, &result1], &[true, false]),
+    MaxPool2DWithIndicesBackward0 { ceil_mode, dilation: DimVec::from_slice(dilation),
+        kernel_size: DimVec::from_slice(kernel_size), padding: DimVec::from_slice(padding),
+        self_: SavedVariable::input(self_, 0)?, stride: DimVec::from_slice(stride),
+        result1: SavedVariable::output(&result1, 1)? }
+}
+
+out_variant! { MAX_POOL2D_WITH_INDICES_OUT(self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
+refused of [self_, out0, out1] }
+
+node! {
+    MaxPool2DWithIndicesBackwardBackward0 { indices: MaybeSaved } optional_gradients(self, grads, grad = 0) [];
+    grad_output [indices] => Ok(Some(ops::reshape(&ops::gather(&ops::flatten_using_ints(grad, -2, -1)?, -1,
+        &ops::flatten_using_ints(indices, -2, -1)?, false)?, indices.sizes())?)),
+    self_ => Ok(None),
+}
+
+recorded! {
+    MAX_POOL2D_WITH_INDICES_BACKWARD(grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode,
+        indices) -> result,
+    edges of [grad_output, self_];
+    set_history(&mut result),
+    MaxPool2DWithIndicesBackwardBackward0 { indices: record::saved_other(edges[0].is_some(), indices)? }
+}
+
+out_variant! { MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT(grad_output, self_, kernel_size, stride, padding, dilation,
+ceil_mode, indices, grad_input), refused of [grad_output, self_, indices, grad_input] }
+
+node! {
+    AvgPool2DBackward0 { ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>, kernel_size: DimVec,
+        padding: DimVec, self_: SavedVariable, stride: DimVec }
+    gradients(self, grads, grad = 0) [self_];
+    self_ => ops::avg_pool2d_backward(grad, self_, &self.kernel_size, &self.stride, &self.padding, self.ceil_mode,
+        self.count_include_pad, self.divisor_override),
+}
+
+recorded! {
+    AVG_POOL2D(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) -> result,
+    edges of [self_];
+    set_history(&mut result),
+    AvgPool2DBackward0 { ceil_mode, count_include_pad, divisor_override, kernel_size: DimVec::from_slice(kernel_size),
+        padding: DimVec::from_slice(padding), self_: SavedVariable::input(self_, 0)?,
+        stride: DimVec::from_slice(stride) }
+}
+
+out_variant! { AVG_POOL2D_OUT(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
+out), refused of [self_, out] }
+
+node! {
+    AvgPool2DBackwardBackward0 { ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>,
+        kernel_size: DimVec, padding: DimVec, stride: DimVec }
+    optional_gradients(self, grads, grad = 0) [];
+    grad_output => Ok(Some(ops::avg_pool2d(grad, &self.kernel_size, &self.stride, &self.padding, self.ceil_mode,
+        self.count_include_pad, self.divisor_override)?)),
+    self_ => Ok(None),
+}
+
+recorded! {
+    AVG_POOL2D_BACKWARD(grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad,
+        divisor_override) -> result,
+    edges of [grad_output, self_];
+    set_history(&mut result),
+    AvgPool2DBackwardBackward0 { ceil_mode, count_include_pad, divisor_override,
+        kernel_size: DimVec::from_slice(kernel_size), padding: DimVec::from_slice(padding),
+        stride: DimVec::from_slice(stride) }
+}
+
+out_variant! { AVG_POOL2D_BACKWARD_GRAD_INPUT(grad_output, self_, kernel_size, stride, padding, ceil_mode,
+count_include_pad, divisor_override, grad_input), refused of [grad_output, self_, grad_input] }
+
+node! {
+    AdaptiveAvgPool2DBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_adaptive_avg_pool2d_backward(grad, self_),
+}
+
+recorded! {
+    _ADAPTIVE_AVG_POOL2D(self_, output_size) -> result, edges of [self_];
+    set_history(&mut result), AdaptiveAvgPool2DBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
+
+out_variant! { _ADAPTIVE_AVG_POOL2D_OUT(self_, output_size, out), refused of [self_, out] }
+
+node! {
+    AdaptiveAvgPool2DBackwardBackward0 { grad_output_size_back2: i64, grad_output_size_back1: i64 }
+    optional_gradients(self, grads, grad = 0) [];
+    grad_output => Ok(Some(ops::_adaptive_avg_pool2d(grad, &[self.grad_output_size_back2,
+        self.grad_output_size_back1])?)),
+    self_ => Ok(None),
+}
+
+recorded! {
+    _ADAPTIVE_AVG_POOL2D_BACKWARD(grad_output, self_) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    AdaptiveAvgPool2DBackwardBackward0 { grad_output_size_back2: grad_output.size(-2)?,
+        grad_output_size_back1: grad_output.size(-1)? }
+}
+
+out_variant! { _ADAPTIVE_AVG_POOL2D_BACKWARD_OUT(grad_output, self_, out), refused of [grad_output, self_, out] }
+
+node! {
+    MaxPool3DWithIndicesBackward0 { ceil_mode: bool, dilation: DimVec, kernel_size: DimVec, padding: DimVec,
+        self_: SavedVariable, stride: DimVec, result1: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result1];
+    self_ => ops::max_pool3d_with_indices_backward(grad, self_, &self.kernel_size, &self.stride, &self.padding,
+        &self.dilation, self.ceil_mode, result1),
+}
+
+recorded! {
+    MAX_POOL3D_WITH_INDICES(self_, kernel_size, stride, padding, dilation, ceil_mode) -> (result0, result1),
+    edges of [self_];
+    set_history_of_some(&[&result0, &result1], &[true, false]),
+    MaxPool3DWithIndicesBackward0 { ceil_mode, dilation: DimVec::from_slice(dilation),
+        kernel_size: DimVec::from_slice(kernel_size), padding: DimVec::from_slice(padding),
+        self_: SavedVariable::input(self_, 0)?, stride: DimVec::from_slice(stride),
+        result1: SavedVariable::output(&result1, 1)? }
+}
+
+out_variant! { MAX_POOL3D_WITH_INDICES_OUT(self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
+refused of [self_, out0, out1] }
+
+node! {
+    MaxPool3DWithIndicesBackwardBackward0 { indices: MaybeSaved } optional_gradients(self, grads, grad = 0) [];
+    grad_output [indices] => Ok(Some(ops::reshape(&ops::gather(&ops::flatten_using_ints(grad, -3, -1)?, -1,
+        &ops::flatten_using_ints(indices, -3, -1)?, false)?, indices.sizes())?)),
+    self_ => Ok(None),
+}
+
+recorded! {
+    MAX_POOL3D_WITH_INDICES_BACKWARD(grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode,
+        indices) -> result,
+    edges of [grad_output, self_];
+    set_history(&mut result),
+    MaxPool3DWithIndicesBackwardBackward0 { indices: record::saved_other(edges[0].is_some(), indices)? }
+}
+
+out_variant! { MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT(grad_output, self_, kernel_size, stride, padding, dilation,
+ceil_mode, indices, grad_input), refused of [grad_output, self_, indices, grad_input] }
+
+node! {
+    AvgPool3DBackward0 { ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>, kernel_size: DimVec,
+        padding: DimVec, self_: SavedVariable, stride: DimVec }
+    gradients(self, grads, grad = 0) [self_];
+    self_ => ops::avg_pool3d_backward(grad, self_, &self.kernel_size, &self.stride, &self.padding, self.ceil_mode,
+        self.count_include_pad, self.divisor_override),
+}
+
+recorded! {
+    AVG_POOL3D(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) -> result,
+    edges of [self_];
+    set_history(&mut result),
+    AvgPool3DBackward0 { ceil_mode, count_include_pad, divisor_override, kernel_size: DimVec::from_slice(kernel_size),
+        padding: DimVec::from_slice(padding), self_: SavedVariable::input(self_, 0)?,
+        stride: DimVec::from_slice(stride) }
+}
+
+out_variant! { AVG_POOL3D_OUT(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
+out), refused of [self_, out] }
+
+node! {
+    AvgPool3DBackwardBackward0 { ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>,
+        kernel_size: DimVec, padding: DimVec, stride: DimVec }
+    optional_gradients(self, grads, grad = 0) [];
+    grad_output => Ok(Some(ops::avg_pool3d(grad, &self.kernel_size, &self.stride, &self.padding, self.ceil_mode,
+        self.count_include_pad, self.divisor_override)?)),
+    self_ => Ok(None),
+}
+
+recorded! {
+    AVG_POOL3D_BACKWARD(grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad,
+        divisor_override) -> result,
+    edges of [grad_output, self_];
+    set_history(&mut result),
+    AvgPool3DBackwardBackward0 { ceil_mode, count_include_pad, divisor_override,
+        kernel_size: DimVec::from_slice(kernel_size), padding: DimVec::from_slice(padding),
+        stride: DimVec::from_slice(stride) }
+}
+
+out_variant! { AVG_POOL3D_BACKWARD_GRAD_INPUT(grad_output, self_, kernel_size, stride, padding, ceil_mode,
+count_include_pad, divisor_override, grad_input), refused of [grad_output, self_, grad_input] }
+out_variant! { ADAPTIVE_AVG_POOL3D_OUT(self_, output_size, out), refused of [self_, out] }
+
+node! {
+    AdaptiveAvgPool3DBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_adaptive_avg_pool3d_backward(grad, self_),
+}
+
+recorded! {
+    _ADAPTIVE_AVG_POOL3D(self_, output_size) -> result, edges of [self_];
+    set_history(&mut result), AdaptiveAvgPool3DBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
+
+out_variant! { _ADAPTIVE_AVG_POOL3D_OUT(self_, output_size, out), refused of [self_, out] }
+
+node! {
+    AdaptiveAvgPool3DBackwardBackward0 { grad_output_size_back3: i64, grad_output_size_back2: i64,
+        grad_output_size_back1: i64 }
+    optional_gradients(self, grads, grad = 0) [];
+    grad_output => Ok(Some(ops::_adaptive_avg_pool3d(grad, &[self.grad_output_size_back3, self.grad_output_size_back2,
+        self.grad_output_size_back1])?)),
+    self_ => Ok(None),
+}
+
+recorded! {
+    _ADAPTIVE_AVG_POOL3D_BACKWARD(grad_output, self_) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    AdaptiveAvgPool3DBackwardBackward0 { grad_output_size_back3: grad_output.size(-3)?,
+        grad_output_size_back2: grad_output.size(-2)?, grad_output_size_back1: grad_output.size(-1)? }
+}
+
+out_variant! { _ADAPTIVE_AVG_POOL3D_BACKWARD_OUT(grad_output, self_, out), refused of [grad_output, self_, out] }
+
+node! {
+    AdaptiveMaxPool2DBackward0 { self_: SavedVariable, result1: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result1];
+    self_ => ops::adaptive_max_pool2d_backward(grad, self_, result1),
+}
+
+recorded! {
+    ADAPTIVE_MAX_POOL2D(self_, output_size) -> (result0, result1), edges of [self_];
+    set_history_of_some(&[&result0, &result1], &[true, false]),
+    AdaptiveMaxPool2DBackward0 { self_: SavedVariable::input(self_, 0)?, result1: SavedVariable::output(&result1,
+        1)? }
+}
+
+out_variant! { ADAPTIVE_MAX_POOL2D_OUT(self_, output_size, out0, out1), refused of [self_, out0, out1] }
+
+node! {
+    AdaptiveMaxPool2DBackwardBackward0 { indices: MaybeSaved } optional_gradients(self, grads, grad = 0) [];
+    grad_output [indices] => Ok(Some(ops::reshape(&ops::gather(&ops::flatten_using_ints(grad, -2, -1)?, -1,
+        &ops::flatten_using_ints(indices, -2, -1)?, false)?, indices.sizes())?)),
+    self_ => Ok(None),
+}
+
+recorded! {
+    ADAPTIVE_MAX_POOL2D_BACKWARD(grad_output, self_, indices) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    AdaptiveMaxPool2DBackwardBackward0 { indices: record::saved_other(edges[0].is_some(), indices)? }
+}
+
+out_variant! { ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT(grad_output, self_, indices, grad_input),
+refused of [grad_output, self_, indices, grad_input] }
+
+node! {
+    AdaptiveMaxPool3DBackward0 { self_: SavedVariable, result1: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result1];
+    self_ => ops::adaptive_max_pool3d_backward(grad, self_, result1),
+}
+
+recorded! {
+    ADAPTIVE_MAX_POOL3D(self_, output_size) -> (result0, result1), edges of [self_];
+    set_history_of_some(&[&result0, &result1], &[true, false]),
+    AdaptiveMaxPool3DBackward0 { self_: SavedVariable::input(self_, 0)?, result1: SavedVariable::output(&result1,
+        1)? }
+}
+
+out_variant! { ADAPTIVE_MAX_POOL3D_OUT(self_, output_size, out0, out1), refused of [self_, out0, out1] }
+
+node! {
+    AdaptiveMaxPool3DBackwardBackward0 { indices: MaybeSaved } optional_gradients(self, grads, grad = 0) [];
+    grad_output [indices] => Ok(Some(ops::reshape(&ops::gather(&ops::flatten_using_ints(grad, -3, -1)?, -1,
+        &ops::flatten_using_ints(indices, -3, -1)?, false)?, indices.sizes())?)),
+    self_ => Ok(None),
+}
+
+recorded! {
+    ADAPTIVE_MAX_POOL3D_BACKWARD(grad_output, self_, indices) -> result, edges of [grad_output, self_];
+    set_history(&mut result),
+    AdaptiveMaxPool3DBackwardBackward0 { indices: record::saved_other(edges[0].is_some(), indices)? }
+}
+
+out_variant! { ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT(grad_output, self_, indices, grad_input),
+refused of [grad_output, self_, indices, grad_input] }
+out_variant! { MAX_UNPOOL2D_OUT(self_, indices, output_size, out), refused of [self_, indices, out] }
+out_variant! { MAX_UNPOOL3D_OUT(self_, indices, output_size, stride, padding, out), refused of [self_, indices, out] }

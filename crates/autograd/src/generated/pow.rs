@@ -2,274 +2,72 @@
 
 //! Recording of the operators in `pow`.
 
-use crate::record::{register, scalar};
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded, recorded_in_place, scalar};
+use crate::{SavedVariable, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-pub(super) struct PowBackward0 {
-    pub(super) exponent: Scalar,
-    pub(super) self_: SavedVariable,
+node! {
+    PowBackward0 { exponent: Scalar, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => Ok(if self.exponent.to_f64() == 0.0 { ops::zeros_like(grad, None, None, None, None,
+        None)? } else { ops::_chain(grad, &ops::mul_scalar(&ops::pow_tensor_scalar(self_, scalar::sub(self.exponent,
+        Scalar::Int(1)))?, self.exponent)?)? }),
 }
 
-impl Backward for PowBackward0 {
-    const NAME: &'static str = "PowBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                Ok(if self.exponent.to_f64() == 0.0 {
-                    ops::zeros_like(grad, None, None, None, None, None)?
-                } else {
-                    ops::_chain(
-                        grad,
-                        &ops::mul_scalar(
-                            &ops::pow_tensor_scalar(self_, scalar::sub(self.exponent, Scalar::Int(1)))?,
-                            self.exponent,
-                        )?,
-                    )?
-                })
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded! {
+    POW_TENSOR_SCALAR(self_, exponent) -> result, edges of [self_];
+    set_history(&mut result), PowBackward0 { exponent, self_: SavedVariable::input(self_, 0)? }
 }
 
-fn pow_tensor_scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::pow_tensor_scalar(self_, exponent)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = PowBackward0 { exponent, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    POW__SCALAR(self_, exponent), edges of [self_];
+    PowBackward0 { exponent, self_: record::original_always(self_)? }
 }
 
-register!(POW_TENSOR_SCALAR, Autograd, pow_tensor_scalar);
+out_variant! { POW_TENSOR_SCALAR_OUT(self_, exponent, out), refused of [self_, out] }
 
-fn pow__scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::pow__scalar(self_, exponent);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = PowBackward0 { exponent, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::pow__scalar(self_, exponent)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    PowBackward1 { exponent: SavedVariable, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [exponent, self_];
+    self_ => ops::where_scalarself(&ops::eq_scalar(exponent, Scalar::Int(0))?, Scalar::Int(0), &ops::_chain(grad,
+        &ops::mul_tensor(exponent, &ops::pow_tensor_tensor(self_, &ops::sub_scalar(exponent, Scalar::Int(1),
+        Scalar::Int(1))?)?)?)?),
+    exponent [result] => ops::where_scalarself(&ops::logical_and(&ops::eq_scalar(self_, Scalar::Int(0))?,
+        &ops::ge_scalar(exponent, Scalar::Int(0))?)?, Scalar::Int(0), &ops::_chain(grad, &ops::mul_tensor(result,
+        &ops::log(self_)?)?)?),
 }
 
-register!(POW__SCALAR, Autograd, pow__scalar);
-
-fn pow_tensor_scalar_out(_: DispatchKeySet, self_: &Tensor, exponent: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("pow", [self_, out])?;
-    let _below = record::below();
-    ops::pow_tensor_scalar_out(self_, exponent, out)
+recorded! {
+    POW_TENSOR_TENSOR(self_, exponent) -> result, edges of [self_, exponent];
+    set_history(&mut result),
+    PowBackward1 { exponent: SavedVariable::input(exponent, 1)?, self_: SavedVariable::input(self_, 0)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-register!(POW_TENSOR_SCALAR_OUT, Autograd, pow_tensor_scalar_out);
-register!(POW_TENSOR_SCALAR_OUT, ForwardGrad, pow_tensor_scalar_out);
-
-pub(super) struct PowBackward1 {
-    pub(super) exponent: SavedVariable,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for PowBackward1 {
-    const NAME: &'static str = "PowBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let exponent = &self.exponent.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::where_scalarself(
-                        &ops::eq_scalar(exponent, Scalar::Int(0))?,
-                        Scalar::Int(0),
-                        &ops::_chain(
-                            grad,
-                            &ops::mul_tensor(
-                                exponent,
-                                &ops::pow_tensor_tensor(
-                                    self_,
-                                    &ops::sub_scalar(exponent, Scalar::Int(1), Scalar::Int(1))?,
-                                )?,
-                            )?,
-                        )?,
-                    )
-                },
-                &|| {
-                    let result = &self.result.unpack(cx)?;
-                    ops::where_scalarself(
-                        &ops::logical_and(
-                            &ops::eq_scalar(self_, Scalar::Int(0))?,
-                            &ops::ge_scalar(exponent, Scalar::Int(0))?,
-                        )?,
-                        Scalar::Int(0),
-                        &ops::_chain(grad, &ops::mul_tensor(result, &ops::log(self_)?)?)?,
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.exponent.owns(visit);
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn pow_tensor_tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::pow_tensor_tensor(self_, exponent)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, exponent])? {
-        let backward = PowBackward1 {
-            exponent: SavedVariable::input(exponent, 1)?,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(POW_TENSOR_TENSOR, Autograd, pow_tensor_tensor);
-
-fn pow__tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, exponent]) {
-        let _below = record::below();
-        return ops::pow__tensor(self_, exponent);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, exponent])?;
+recorded_in_place! {
+    POW__TENSOR(self_, exponent), edges of [self_, exponent];
     let saved_exponent = SavedVariable::input(exponent, 1)?;
     let saved_self = record::original_always(self_)?;
-    {
-        let _below = record::below();
-        ops::pow__tensor(self_, exponent)?;
-    }
-    let backward = PowBackward1 {
-        exponent: saved_exponent,
-        self_: saved_self,
-        result: SavedVariable::output(self_, 0)?,
-    };
-    record::rebase_history(self_, edges, backward)
+    after PowBackward1 { exponent: saved_exponent, self_: saved_self, result: SavedVariable::output(self_, 0)? }
 }
 
-register!(POW__TENSOR, Autograd, pow__tensor);
+out_variant! { POW_TENSOR_TENSOR_OUT(self_, exponent, out), refused of [self_, exponent, out] }
 
-fn pow_tensor_tensor_out(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("pow", [self_, exponent, out])?;
-    let _below = record::below();
-    ops::pow_tensor_tensor_out(self_, exponent, out)
+node! {
+    PowBackward2 { exponent: SavedVariable, self_: Scalar, result: SavedVariable }
+    gradients(self, grads, grad = 0) [exponent, result];
+    exponent => Ok(if self.self_.to_f64() == 0.0 { ops::where_scalarself(&ops::ge_scalar(exponent, Scalar::Int(0))?,
+        Scalar::Int(0), &ops::_chain(grad, &ops::mul_tensor(result, &ops::log(&ops::scalar_tensor(self.self_,
+        grad.options().dtype, grad.options().layout, grad.options().device,
+        grad.options().pin_memory)?)?)?)?)? } else { ops::_chain(grad, &ops::mul_tensor(result,
+        &ops::log(&ops::scalar_tensor(self.self_, grad.options().dtype, grad.options().layout, grad.options().device,
+        grad.options().pin_memory)?)?)?)? }),
 }
 
-register!(POW_TENSOR_TENSOR_OUT, Autograd, pow_tensor_tensor_out);
-register!(POW_TENSOR_TENSOR_OUT, ForwardGrad, pow_tensor_tensor_out);
-
-pub(super) struct PowBackward2 {
-    pub(super) exponent: SavedVariable,
-    pub(super) self_: Scalar,
-    pub(super) result: SavedVariable,
+recorded! {
+    POW_SCALAR(self_, exponent) -> result, edges of [exponent];
+    set_history(&mut result),
+    PowBackward2 { exponent: SavedVariable::input(exponent, 0)?, self_, result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for PowBackward2 {
-    const NAME: &'static str = "PowBackward2";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let exponent = &self.exponent.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                Ok(if self.self_.to_f64() == 0.0 {
-                    ops::where_scalarself(
-                        &ops::ge_scalar(exponent, Scalar::Int(0))?,
-                        Scalar::Int(0),
-                        &ops::_chain(
-                            grad,
-                            &ops::mul_tensor(
-                                result,
-                                &ops::log(&ops::scalar_tensor(
-                                    self.self_,
-                                    grad.options().dtype,
-                                    grad.options().layout,
-                                    grad.options().device,
-                                    grad.options().pin_memory,
-                                )?)?,
-                            )?,
-                        )?,
-                    )?
-                } else {
-                    ops::_chain(
-                        grad,
-                        &ops::mul_tensor(
-                            result,
-                            &ops::log(&ops::scalar_tensor(
-                                self.self_,
-                                grad.options().dtype,
-                                grad.options().layout,
-                                grad.options().device,
-                                grad.options().pin_memory,
-                            )?)?,
-                        )?,
-                    )?
-                })
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.exponent.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn pow_scalar(_: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::pow_scalar(self_, exponent)?
-    };
-    if let Some(edges) = record::recorded_edges([exponent])? {
-        let backward = PowBackward2 {
-            exponent: SavedVariable::input(exponent, 0)?,
-            self_,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(POW_SCALAR, Autograd, pow_scalar);
-
-fn pow_scalar_out(_: DispatchKeySet, self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("pow", [exponent, out])?;
-    let _below = record::below();
-    ops::pow_scalar_out(self_, exponent, out)
-}
-
-register!(POW_SCALAR_OUT, Autograd, pow_scalar_out);
-register!(POW_SCALAR_OUT, ForwardGrad, pow_scalar_out);
+out_variant! { POW_SCALAR_OUT(self_, exponent, out), refused of [exponent, out] }

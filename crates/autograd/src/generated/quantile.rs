@@ -2,75 +2,9 @@
 
 //! Recording of the operators in `quantile`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn quantile_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("quantile", [self_, q, out])?;
-    let _below = record::below();
-    ops::quantile_out(self_, q, dim, keepdim, interpolation, out)
-}
-
-register!(QUANTILE_OUT, Autograd, quantile_out);
-register!(QUANTILE_OUT, ForwardGrad, quantile_out);
-
-fn quantile_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("quantile", [self_, out])?;
-    let _below = record::below();
-    ops::quantile_scalar_out(self_, q, dim, keepdim, interpolation, out)
-}
-
-register!(QUANTILE_SCALAR_OUT, Autograd, quantile_scalar_out);
-register!(QUANTILE_SCALAR_OUT, ForwardGrad, quantile_scalar_out);
-
-fn nanquantile_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    q: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("nanquantile", [self_, q, out])?;
-    let _below = record::below();
-    ops::nanquantile_out(self_, q, dim, keepdim, interpolation, out)
-}
-
-register!(NANQUANTILE_OUT, Autograd, nanquantile_out);
-register!(NANQUANTILE_OUT, ForwardGrad, nanquantile_out);
-
-fn nanquantile_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    q: f64,
-    dim: Option<i64>,
-    keepdim: bool,
-    interpolation: &str,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("nanquantile", [self_, out])?;
-    let _below = record::below();
-    ops::nanquantile_scalar_out(self_, q, dim, keepdim, interpolation, out)
-}
-
-register!(NANQUANTILE_SCALAR_OUT, Autograd, nanquantile_scalar_out);
-register!(NANQUANTILE_SCALAR_OUT, ForwardGrad, nanquantile_scalar_out);
+out_variant! { QUANTILE_OUT(self_, q, dim, keepdim, interpolation, out), refused of [self_, q, out] }
+out_variant! { QUANTILE_SCALAR_OUT(self_, q, dim, keepdim, interpolation, out), refused of [self_, out] }
+out_variant! { NANQUANTILE_OUT(self_, q, dim, keepdim, interpolation, out), refused of [self_, q, out] }
+out_variant! { NANQUANTILE_SCALAR_OUT(self_, q, dim, keepdim, interpolation, out), refused of [self_, out] }

@@ -2,392 +2,79 @@
 
 //! Recording of the operators in `rand_randn`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, record};
-use flambeau_core::{Device, DispatchKeySet, Generator, Layout, MemoryFormat, Result, ScalarType};
-use flambeau_ops::{Tensor, ops};
+use crate::record;
+use crate::record::{node, out_variant, recorded, unrecorded};
+use flambeau_ops::ops;
 
-fn rand_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("rand", [out])?;
-    let _below = record::below();
-    ops::rand_out(size, out)
+out_variant! { RAND_OUT(size, out), refused of [out] }
+out_variant! { RAND_GENERATOR_OUT(size, generator, out), refused of [out] }
+unrecorded! { RAND_LIKE(self_, dtype, layout, device, pin_memory, memory_format) }
+out_variant! { RANDN_OUT(size, out), refused of [out] }
+out_variant! { RANDN_GENERATOR_OUT(size, generator, out), refused of [out] }
+unrecorded! { RANDN_LIKE(self_, dtype, layout, device, pin_memory, memory_format) }
+out_variant! { RANDINT_OUT(high, size, out), refused of [out] }
+out_variant! { RANDINT_GENERATOR_OUT(high, size, generator, out), refused of [out] }
+out_variant! { RANDINT_LOW_OUT(low, high, size, out), refused of [out] }
+out_variant! { RANDINT_LOW_GENERATOR_OUT(low, high, size, generator, out), refused of [out] }
+out_variant! { NORMAL_FLOAT_FLOAT_OUT(mean, std, size, generator, out), refused of [out] }
+
+node! {
+    NormalBackward0 {} gradients(self, grads, grad = 0) [];
+    mean => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(RAND_OUT, Autograd, rand_out);
-register!(RAND_OUT, ForwardGrad, rand_out);
-
-fn rand_generator_out(
-    _: DispatchKeySet,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("rand", [out])?;
-    let _below = record::below();
-    ops::rand_generator_out(size, generator, out)
+recorded! {
+    NORMAL_TENSOR_FLOAT(mean, std, generator) -> result, edges of [mean];
+    set_history(&mut result), NormalBackward0 {}
 }
 
-register!(RAND_GENERATOR_OUT, Autograd, rand_generator_out);
-register!(RAND_GENERATOR_OUT, ForwardGrad, rand_generator_out);
+out_variant! { NORMAL_TENSOR_FLOAT_OUT(mean, std, generator, out), refused of [mean, out] }
 
-fn rand_like(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::rand_like(self_, dtype, layout, device, pin_memory, memory_format)
+node! {
+    NormalBackward1 {} gradients(self, grads, grad = 0) [];
+    std => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(RAND_LIKE, Autograd, rand_like);
-register!(RAND_LIKE, ForwardGrad, rand_like);
-
-fn randn_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("randn", [out])?;
-    let _below = record::below();
-    ops::randn_out(size, out)
+recorded! {
+    NORMAL_FLOAT_TENSOR(mean, std, generator) -> result, edges of [std];
+    set_history(&mut result), NormalBackward1 {}
 }
 
-register!(RANDN_OUT, Autograd, randn_out);
-register!(RANDN_OUT, ForwardGrad, randn_out);
+out_variant! { NORMAL_FLOAT_TENSOR_OUT(mean, std, generator, out), refused of [std, out] }
 
-fn randn_generator_out(
-    _: DispatchKeySet,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("randn", [out])?;
-    let _below = record::below();
-    ops::randn_generator_out(size, generator, out)
+node! {
+    NormalBackward2 {} gradients(self, grads, grad = 0) [];
+    mean => ops::zeros_like(grad, None, None, None, None, None),
+    std => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(RANDN_GENERATOR_OUT, Autograd, randn_generator_out);
-register!(RANDN_GENERATOR_OUT, ForwardGrad, randn_generator_out);
-
-fn randn_like(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::randn_like(self_, dtype, layout, device, pin_memory, memory_format)
+recorded! {
+    NORMAL_TENSOR_TENSOR(mean, std, generator) -> result, edges of [mean, std];
+    set_history(&mut result), NormalBackward2 {}
 }
 
-register!(RANDN_LIKE, Autograd, randn_like);
-register!(RANDN_LIKE, ForwardGrad, randn_like);
+out_variant! { NORMAL_TENSOR_TENSOR_OUT(mean, std, generator, out), refused of [mean, std, out] }
 
-fn randint_out(_: DispatchKeySet, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("randint", [out])?;
-    let _below = record::below();
-    ops::randint_out(high, size, out)
+recorded! {
+    RANDINT_LIKE(self_, high, dtype, layout, device, pin_memory, memory_format) -> result, edges of [self_];
+    set_history(&mut result), record::NotImplemented("randint_like")
 }
 
-register!(RANDINT_OUT, Autograd, randint_out);
-register!(RANDINT_OUT, ForwardGrad, randint_out);
-
-fn randint_generator_out(
-    _: DispatchKeySet,
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("randint", [out])?;
-    let _below = record::below();
-    ops::randint_generator_out(high, size, generator, out)
+recorded! {
+    RANDINT_LIKE_GENERATOR(self_, high, generator, dtype, layout, device, pin_memory, memory_format) -> result,
+    edges of [self_];
+    set_history(&mut result), record::NotImplemented("randint_like")
 }
 
-register!(RANDINT_GENERATOR_OUT, Autograd, randint_generator_out);
-register!(RANDINT_GENERATOR_OUT, ForwardGrad, randint_generator_out);
-
-fn randint_low_out(_: DispatchKeySet, low: i64, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("randint", [out])?;
-    let _below = record::below();
-    ops::randint_low_out(low, high, size, out)
+recorded! {
+    RANDINT_LIKE_LOW_DTYPE(self_, low, high, dtype, layout, device, pin_memory, memory_format) -> result,
+    edges of [self_];
+    set_history(&mut result), record::NotImplemented("randint_like")
 }
 
-register!(RANDINT_LOW_OUT, Autograd, randint_low_out);
-register!(RANDINT_LOW_OUT, ForwardGrad, randint_low_out);
-
-fn randint_low_generator_out(
-    _: DispatchKeySet,
-    low: i64,
-    high: i64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("randint", [out])?;
-    let _below = record::below();
-    ops::randint_low_generator_out(low, high, size, generator, out)
+recorded! {
+    RANDINT_LIKE_LOW_GENERATOR_DTYPE(self_, low, high, generator, dtype, layout, device, pin_memory,
+        memory_format) -> result,
+    edges of [self_];
+    set_history(&mut result), record::NotImplemented("randint_like")
 }
-
-register!(RANDINT_LOW_GENERATOR_OUT, Autograd, randint_low_generator_out);
-register!(RANDINT_LOW_GENERATOR_OUT, ForwardGrad, randint_low_generator_out);
-
-fn normal_float_float_out(
-    _: DispatchKeySet,
-    mean: f64,
-    std: f64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("normal", [out])?;
-    let _below = record::below();
-    ops::normal_float_float_out(mean, std, size, generator, out)
-}
-
-register!(NORMAL_FLOAT_FLOAT_OUT, Autograd, normal_float_float_out);
-register!(NORMAL_FLOAT_FLOAT_OUT, ForwardGrad, normal_float_float_out);
-
-pub(super) struct NormalBackward0;
-
-impl Backward for NormalBackward0 {
-    const NAME: &'static str = "NormalBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
-}
-
-fn normal_tensor_float(
-    _: DispatchKeySet,
-    mean: &Tensor,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::normal_tensor_float(mean, std, generator)?
-    };
-    if let Some(edges) = record::recorded_edges([mean])? {
-        record::set_history(&mut result, edges, NormalBackward0);
-    }
-    Ok(result)
-}
-
-register!(NORMAL_TENSOR_FLOAT, Autograd, normal_tensor_float);
-
-fn normal_tensor_float_out(
-    _: DispatchKeySet,
-    mean: &Tensor,
-    std: f64,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("normal", [mean, out])?;
-    let _below = record::below();
-    ops::normal_tensor_float_out(mean, std, generator, out)
-}
-
-register!(NORMAL_TENSOR_FLOAT_OUT, Autograd, normal_tensor_float_out);
-register!(NORMAL_TENSOR_FLOAT_OUT, ForwardGrad, normal_tensor_float_out);
-
-pub(super) struct NormalBackward1;
-
-impl Backward for NormalBackward1 {
-    const NAME: &'static str = "NormalBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
-}
-
-fn normal_float_tensor(
-    _: DispatchKeySet,
-    mean: f64,
-    std: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::normal_float_tensor(mean, std, generator)?
-    };
-    if let Some(edges) = record::recorded_edges([std])? {
-        record::set_history(&mut result, edges, NormalBackward1);
-    }
-    Ok(result)
-}
-
-register!(NORMAL_FLOAT_TENSOR, Autograd, normal_float_tensor);
-
-fn normal_float_tensor_out(
-    _: DispatchKeySet,
-    mean: f64,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("normal", [std, out])?;
-    let _below = record::below();
-    ops::normal_float_tensor_out(mean, std, generator, out)
-}
-
-register!(NORMAL_FLOAT_TENSOR_OUT, Autograd, normal_float_tensor_out);
-register!(NORMAL_FLOAT_TENSOR_OUT, ForwardGrad, normal_float_tensor_out);
-
-pub(super) struct NormalBackward2;
-
-impl Backward for NormalBackward2 {
-    const NAME: &'static str = "NormalBackward2";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| ops::zeros_like(grad, None, None, None, None, None), &|| {
-                ops::zeros_like(grad, None, None, None, None, None)
-            }],
-        )
-    }
-}
-
-fn normal_tensor_tensor(
-    _: DispatchKeySet,
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::normal_tensor_tensor(mean, std, generator)?
-    };
-    if let Some(edges) = record::recorded_edges([mean, std])? {
-        record::set_history(&mut result, edges, NormalBackward2);
-    }
-    Ok(result)
-}
-
-register!(NORMAL_TENSOR_TENSOR, Autograd, normal_tensor_tensor);
-
-fn normal_tensor_tensor_out(
-    _: DispatchKeySet,
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("normal", [mean, std, out])?;
-    let _below = record::below();
-    ops::normal_tensor_tensor_out(mean, std, generator, out)
-}
-
-register!(NORMAL_TENSOR_TENSOR_OUT, Autograd, normal_tensor_tensor_out);
-register!(NORMAL_TENSOR_TENSOR_OUT, ForwardGrad, normal_tensor_tensor_out);
-
-fn randint_like(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    high: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::randint_like(self_, high, dtype, layout, device, pin_memory, memory_format)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, record::NotImplemented("randint_like"));
-    }
-    Ok(result)
-}
-
-register!(RANDINT_LIKE, Autograd, randint_like);
-
-fn randint_like_generator(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    high: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::randint_like_generator(self_, high, generator, dtype, layout, device, pin_memory, memory_format)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, record::NotImplemented("randint_like"));
-    }
-    Ok(result)
-}
-
-register!(RANDINT_LIKE_GENERATOR, Autograd, randint_like_generator);
-
-fn randint_like_low_dtype(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    low: i64,
-    high: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::randint_like_low_dtype(self_, low, high, dtype, layout, device, pin_memory, memory_format)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, record::NotImplemented("randint_like"));
-    }
-    Ok(result)
-}
-
-register!(RANDINT_LIKE_LOW_DTYPE, Autograd, randint_like_low_dtype);
-
-fn randint_like_low_generator_dtype(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    low: i64,
-    high: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::randint_like_low_generator_dtype(
-            self_,
-            low,
-            high,
-            generator,
-            dtype,
-            layout,
-            device,
-            pin_memory,
-            memory_format,
-        )?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, record::NotImplemented("randint_like"));
-    }
-    Ok(result)
-}
-
-register!(RANDINT_LIKE_LOW_GENERATOR_DTYPE, Autograd, randint_like_low_generator_dtype);

@@ -2,30 +2,7 @@
 
 //! Recording of the operators in `randperm`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Generator, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn randperm_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
-    record::check_out("randperm", [out])?;
-    let _below = record::below();
-    ops::randperm_out(n, out)
-}
-
-register!(RANDPERM_OUT, Autograd, randperm_out);
-register!(RANDPERM_OUT, ForwardGrad, randperm_out);
-
-fn randperm_generator_out(
-    _: DispatchKeySet,
-    n: i64,
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("randperm", [out])?;
-    let _below = record::below();
-    ops::randperm_generator_out(n, generator, out)
-}
-
-register!(RANDPERM_GENERATOR_OUT, Autograd, randperm_generator_out);
-register!(RANDPERM_GENERATOR_OUT, ForwardGrad, randperm_generator_out);
+out_variant! { RANDPERM_OUT(n, out), refused of [out] }
+out_variant! { RANDPERM_GENERATOR_OUT(n, generator, out), refused of [out] }

@@ -2,56 +2,20 @@
 
 //! Recording of the operators in `repeat`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::formulas;
+use crate::record::{node, out_variant, recorded, unrecorded};
+use flambeau_core::DimVec;
 
-pub(super) struct RepeatBackward0 {
-    pub(super) repeats: DimVec,
-    pub(super) self_sizes: DimVec,
+node! {
+    RepeatBackward0 { repeats: DimVec, self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => formulas::repeat_backward(grad, &self.repeats, &self.self_sizes),
 }
 
-impl Backward for RepeatBackward0 {
-    const NAME: &'static str = "RepeatBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| formulas::repeat_backward(grad, &self.repeats, &self.self_sizes)])
-    }
+recorded! {
+    REPEAT(self_, repeats) -> result, edges of [self_];
+    set_history(&mut result),
+    RepeatBackward0 { repeats: DimVec::from_slice(repeats), self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-fn repeat(_: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::repeat(self_, repeats)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = RepeatBackward0 {
-            repeats: DimVec::from_slice(repeats),
-            self_sizes: DimVec::from_slice(self_.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(REPEAT, Autograd, repeat);
-
-fn repeat_out(_: DispatchKeySet, self_: &Tensor, repeats: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("repeat", [self_, out])?;
-    let _below = record::below();
-    ops::repeat_out(self_, repeats, out)
-}
-
-register!(REPEAT_OUT, Autograd, repeat_out);
-register!(REPEAT_OUT, ForwardGrad, repeat_out);
-
-fn repeat_interleave_tensor(_: DispatchKeySet, repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
-    let _below = record::below();
-    ops::repeat_interleave_tensor(repeats, output_size)
-}
-
-register!(REPEAT_INTERLEAVE_TENSOR, Autograd, repeat_interleave_tensor);
-register!(REPEAT_INTERLEAVE_TENSOR, ForwardGrad, repeat_interleave_tensor);
+out_variant! { REPEAT_OUT(self_, repeats, out), refused of [self_, out] }
+unrecorded! { REPEAT_INTERLEAVE_TENSOR(repeats, output_size) }

@@ -3,123 +3,20 @@
 //! Recording of the operators in `searchsorted`.
 
 use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{out_variant, recorded, unrecorded};
 
-fn searchsorted_tensor(
-    _: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::searchsorted_tensor(sorted_sequence, self_, out_int32, right, side, sorter)
+unrecorded! { SEARCHSORTED_TENSOR(sorted_sequence, self_, out_int32, right, side, sorter) }
+
+out_variant! { SEARCHSORTED_TENSOR_OUT(sorted_sequence, self_, out_int32, right, side, sorter, out),
+refused of [out] }
+unrecorded! { SEARCHSORTED_SCALAR(sorted_sequence, self_, out_int32, right, side, sorter) }
+
+out_variant! { SEARCHSORTED_SCALAR_OUT(sorted_sequence, self_, out_int32, right, side, sorter, out),
+refused of [out] }
+unrecorded! { BUCKETIZE_TENSOR(self_, boundaries, out_int32, right) }
+out_variant! { BUCKETIZE_TENSOR_OUT(self_, boundaries, out_int32, right, out), refused of [out] }
+
+recorded! {
+    BUCKETIZE_SCALAR(self_, boundaries, out_int32, right) -> result, edges of [boundaries];
+    set_history(&mut result), record::NotImplemented("bucketize")
 }
-
-register!(SEARCHSORTED_TENSOR, Autograd, searchsorted_tensor);
-register!(SEARCHSORTED_TENSOR, ForwardGrad, searchsorted_tensor);
-
-fn searchsorted_tensor_out(
-    _: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("searchsorted", [out])?;
-    let _below = record::below();
-    ops::searchsorted_tensor_out(sorted_sequence, self_, out_int32, right, side, sorter, out)
-}
-
-register!(SEARCHSORTED_TENSOR_OUT, Autograd, searchsorted_tensor_out);
-register!(SEARCHSORTED_TENSOR_OUT, ForwardGrad, searchsorted_tensor_out);
-
-fn searchsorted_scalar(
-    _: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)
-}
-
-register!(SEARCHSORTED_SCALAR, Autograd, searchsorted_scalar);
-register!(SEARCHSORTED_SCALAR, ForwardGrad, searchsorted_scalar);
-
-fn searchsorted_scalar_out(
-    _: DispatchKeySet,
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("searchsorted", [out])?;
-    let _below = record::below();
-    ops::searchsorted_scalar_out(sorted_sequence, self_, out_int32, right, side, sorter, out)
-}
-
-register!(SEARCHSORTED_SCALAR_OUT, Autograd, searchsorted_scalar_out);
-register!(SEARCHSORTED_SCALAR_OUT, ForwardGrad, searchsorted_scalar_out);
-
-fn bucketize_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::bucketize_tensor(self_, boundaries, out_int32, right)
-}
-
-register!(BUCKETIZE_TENSOR, Autograd, bucketize_tensor);
-register!(BUCKETIZE_TENSOR, ForwardGrad, bucketize_tensor);
-
-fn bucketize_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("bucketize", [out])?;
-    let _below = record::below();
-    ops::bucketize_tensor_out(self_, boundaries, out_int32, right, out)
-}
-
-register!(BUCKETIZE_TENSOR_OUT, Autograd, bucketize_tensor_out);
-register!(BUCKETIZE_TENSOR_OUT, ForwardGrad, bucketize_tensor_out);
-
-fn bucketize_scalar(
-    _: DispatchKeySet,
-    self_: Scalar,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::bucketize_scalar(self_, boundaries, out_int32, right)?
-    };
-    if let Some(edges) = record::recorded_edges([boundaries])? {
-        record::set_history(&mut result, edges, record::NotImplemented("bucketize"));
-    }
-    Ok(result)
-}
-
-register!(BUCKETIZE_SCALAR, Autograd, bucketize_scalar);

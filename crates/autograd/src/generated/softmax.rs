@@ -2,324 +2,77 @@
 
 //! Recording of the operators in `softmax`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded};
+use crate::{SavedVariable, record};
+use flambeau_core::{Scalar, ScalarType};
+use flambeau_ops::ops;
 
-fn softmax_int_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("softmax", [self_, out])?;
-    let _below = record::below();
-    ops::softmax_int_out(self_, dim, dtype, out)
+out_variant! { SOFTMAX_INT_OUT(self_, dim, dtype, out), refused of [self_, out] }
+
+node! {
+    SoftmaxBackward0 { dim: i64, self_dtype: ScalarType, result: SavedVariable }
+    gradients(self, grads, grad = 0) [result];
+    self_ => ops::_softmax_backward_data(grad, result, self.dim, self.self_dtype),
 }
 
-register!(SOFTMAX_INT_OUT, Autograd, softmax_int_out);
-register!(SOFTMAX_INT_OUT, ForwardGrad, softmax_int_out);
-
-pub(super) struct SoftmaxBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_dtype: ScalarType,
-    pub(super) result: SavedVariable,
+recorded! {
+    _SOFTMAX(self_, dim, half_to_float) -> result, edges of [self_];
+    set_history(&mut result),
+    SoftmaxBackward0 { dim, self_dtype: self_.dtype(), result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for SoftmaxBackward0 {
-    const NAME: &'static str = "SoftmaxBackward0";
-    const SAVES: bool = true;
+out_variant! { _SOFTMAX_OUT(self_, dim, half_to_float, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_softmax_backward_data(grad, result, self.dim, self.self_dtype)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
+node! {
+    SoftmaxBackwardDataBackward0 { dim: i64, grad_output: MaybeSaved, input_dtype: ScalarType, output: SavedVariable }
+    gradients(self, grads, grad = 0) [output];
+    grad_output => ops::_softmax_backward_data(grad, output, self.dim, self.input_dtype),
+    output [grad_output] => ops::sub_tensor(&ops::sub_tensor(&ops::mul_tensor(grad_output, grad)?,
+        &ops::mul_tensor(&ops::sum_dim_intlist(&ops::mul_tensor(output, grad_output)?, Some(&[self.dim]), true,
+        None)?, grad)?, Scalar::Int(1))?, &ops::mul_tensor(grad_output, &ops::sum_dim_intlist(&ops::mul_tensor(output,
+        grad)?, Some(&[self.dim]), true, None)?)?, Scalar::Int(1)),
 }
 
-fn _softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_softmax(self_, dim, half_to_float)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward =
-            SoftmaxBackward0 { dim, self_dtype: self_.dtype(), result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    _SOFTMAX_BACKWARD_DATA(grad_output, output, dim, input_dtype) -> result, edges of [grad_output, output];
+    set_history(&mut result),
+    SoftmaxBackwardDataBackward0 { dim, grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        input_dtype, output: SavedVariable::input(output, 1)? }
 }
 
-register!(_SOFTMAX, Autograd, _softmax);
+out_variant! { _SOFTMAX_BACKWARD_DATA_OUT(grad_output, output, dim, input_dtype, out), refused of [grad_output,
+output, out] }
+out_variant! { LOG_SOFTMAX_INT_OUT(self_, dim, dtype, out), refused of [self_, out] }
 
-fn _softmax_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    half_to_float: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_softmax", [self_, out])?;
-    let _below = record::below();
-    ops::_softmax_out(self_, dim, half_to_float, out)
+node! {
+    LogSoftmaxBackward0 { dim: i64, self_dtype: ScalarType, result: SavedVariable }
+    gradients(self, grads, grad = 0) [result];
+    self_ => ops::_log_softmax_backward_data(grad, result, self.dim, self.self_dtype),
 }
 
-register!(_SOFTMAX_OUT, Autograd, _softmax_out);
-register!(_SOFTMAX_OUT, ForwardGrad, _softmax_out);
-
-pub(super) struct SoftmaxBackwardDataBackward0 {
-    pub(super) dim: i64,
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) input_dtype: ScalarType,
-    pub(super) output: SavedVariable,
+recorded! {
+    _LOG_SOFTMAX(self_, dim, half_to_float) -> result, edges of [self_];
+    set_history(&mut result),
+    LogSoftmaxBackward0 { dim, self_dtype: self_.dtype(), result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for SoftmaxBackwardDataBackward0 {
-    const NAME: &'static str = "SoftmaxBackwardDataBackward0";
-    const SAVES: bool = true;
+out_variant! { _LOG_SOFTMAX_OUT(self_, dim, half_to_float, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let output = &self.output.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::_softmax_backward_data(grad, output, self.dim, self.input_dtype), &|| {
-                let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::sub_tensor(
-                    &ops::sub_tensor(
-                        &ops::mul_tensor(grad_output, grad)?,
-                        &ops::mul_tensor(
-                            &ops::sum_dim_intlist(
-                                &ops::mul_tensor(output, grad_output)?,
-                                Some(&[self.dim]),
-                                true,
-                                None,
-                            )?,
-                            grad,
-                        )?,
-                        Scalar::Int(1),
-                    )?,
-                    &ops::mul_tensor(
-                        grad_output,
-                        &ops::sum_dim_intlist(
-                            &ops::mul_tensor(output, grad)?,
-                            Some(&[self.dim]),
-                            true,
-                            None,
-                        )?,
-                    )?,
-                    Scalar::Int(1),
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.output.owns(visit);
-    }
+node! {
+    LogSoftmaxBackwardDataBackward0 { dim: i64, grad_output: MaybeSaved, output: SavedVariable }
+    gradients(self, grads, grad = 0) [output];
+    grad_output => ops::sub_tensor(grad, &ops::sum_dim_intlist(&ops::mul_tensor(grad, &ops::exp(output)?)?,
+        Some(&[self.dim]), true, None)?, Scalar::Int(1)),
+    output [grad_output] => ops::neg(&ops::mul_tensor(&ops::mul_tensor(&ops::sum_dim_intlist(grad_output,
+        Some(&[self.dim]), true, None)?, &ops::exp(output)?)?, grad)?),
 }
 
-fn _softmax_backward_data(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_softmax_backward_data(grad_output, output, dim, input_dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, output])? {
-        let backward = SoftmaxBackwardDataBackward0 {
-            dim,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            input_dtype,
-            output: SavedVariable::input(output, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    _LOG_SOFTMAX_BACKWARD_DATA(grad_output, output, dim, input_dtype) -> result, edges of [grad_output, output];
+    set_history(&mut result),
+    LogSoftmaxBackwardDataBackward0 { dim, grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+        output: SavedVariable::input(output, 1)? }
 }
 
-register!(_SOFTMAX_BACKWARD_DATA, Autograd, _softmax_backward_data);
-
-fn _softmax_backward_data_out(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_softmax_backward_data", [grad_output, output, out])?;
-    let _below = record::below();
-    ops::_softmax_backward_data_out(grad_output, output, dim, input_dtype, out)
-}
-
-register!(_SOFTMAX_BACKWARD_DATA_OUT, Autograd, _softmax_backward_data_out);
-register!(_SOFTMAX_BACKWARD_DATA_OUT, ForwardGrad, _softmax_backward_data_out);
-
-fn log_softmax_int_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("log_softmax", [self_, out])?;
-    let _below = record::below();
-    ops::log_softmax_int_out(self_, dim, dtype, out)
-}
-
-register!(LOG_SOFTMAX_INT_OUT, Autograd, log_softmax_int_out);
-register!(LOG_SOFTMAX_INT_OUT, ForwardGrad, log_softmax_int_out);
-
-pub(super) struct LogSoftmaxBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_dtype: ScalarType,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for LogSoftmaxBackward0 {
-    const NAME: &'static str = "LogSoftmaxBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_log_softmax_backward_data(grad, result, self.dim, self.self_dtype)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
-
-fn _log_softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_log_softmax(self_, dim, half_to_float)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = LogSoftmaxBackward0 {
-            dim,
-            self_dtype: self_.dtype(),
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_LOG_SOFTMAX, Autograd, _log_softmax);
-
-fn _log_softmax_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    half_to_float: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_log_softmax", [self_, out])?;
-    let _below = record::below();
-    ops::_log_softmax_out(self_, dim, half_to_float, out)
-}
-
-register!(_LOG_SOFTMAX_OUT, Autograd, _log_softmax_out);
-register!(_LOG_SOFTMAX_OUT, ForwardGrad, _log_softmax_out);
-
-pub(super) struct LogSoftmaxBackwardDataBackward0 {
-    pub(super) dim: i64,
-    pub(super) grad_output: Option<SavedVariable>,
-    pub(super) output: SavedVariable,
-}
-
-impl Backward for LogSoftmaxBackwardDataBackward0 {
-    const NAME: &'static str = "LogSoftmaxBackwardDataBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let output = &self.output.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::sub_tensor(
-                        grad,
-                        &ops::sum_dim_intlist(
-                            &ops::mul_tensor(grad, &ops::exp(output)?)?,
-                            Some(&[self.dim]),
-                            true,
-                            None,
-                        )?,
-                        Scalar::Int(1),
-                    )
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::neg(&ops::mul_tensor(
-                        &ops::mul_tensor(
-                            &ops::sum_dim_intlist(grad_output, Some(&[self.dim]), true, None)?,
-                            &ops::exp(output)?,
-                        )?,
-                        grad,
-                    )?)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.grad_output.iter().for_each(|saved| saved.owns(visit));
-        self.output.owns(visit);
-    }
-}
-
-fn _log_softmax_backward_data(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::_log_softmax_backward_data(grad_output, output, dim, input_dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output, output])? {
-        let backward = LogSoftmaxBackwardDataBackward0 {
-            dim,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
-            output: SavedVariable::input(output, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(_LOG_SOFTMAX_BACKWARD_DATA, Autograd, _log_softmax_backward_data);
-
-fn _log_softmax_backward_data_out(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_log_softmax_backward_data", [grad_output, output, out])?;
-    let _below = record::below();
-    ops::_log_softmax_backward_data_out(grad_output, output, dim, input_dtype, out)
-}
-
-register!(_LOG_SOFTMAX_BACKWARD_DATA_OUT, Autograd, _log_softmax_backward_data_out);
-register!(_LOG_SOFTMAX_BACKWARD_DATA_OUT, ForwardGrad, _log_softmax_backward_data_out);
+out_variant! { _LOG_SOFTMAX_BACKWARD_DATA_OUT(grad_output, output, dim, input_dtype, out), refused of [grad_output,
+output, out] }

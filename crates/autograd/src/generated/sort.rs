@@ -2,222 +2,49 @@
 
 //! Recording of the operators in `sort`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::SavedVariable;
+use crate::record::{node, out_variant, recorded};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-pub(super) struct SortBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
+node! {
+    SortBackward0 { dim: i64, self_sizes: DimVec, indices: SavedVariable } gradients(self, grads, grad = 0) [indices];
+    self_ => ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true),
 }
 
-impl Backward for SortBackward0 {
-    const NAME: &'static str = "SortBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true)],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
+recorded! {
+    SORT(self_, dim, descending) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    SortBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), indices: SavedVariable::output(&indices, 1)? }
 }
 
-fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::sort(self_, dim, descending)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SortBackward0 {
-            dim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
+out_variant! { SORT_VALUES(self_, dim, descending, values, indices), refused of [self_, values, indices] }
+
+node! {
+    SortBackward1 { dim: i64, self_sizes: DimVec, indices: SavedVariable } gradients(self, grads, grad = 0) [indices];
+    self_ => ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true),
 }
 
-register!(SORT, Autograd, sort);
-
-fn sort_values(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    descending: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    record::check_out("sort", [self_, values, indices])?;
-    let _below = record::below();
-    ops::sort_values(self_, dim, descending, values, indices)
+recorded! {
+    SORT_STABLE(self_, stable, dim, descending) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    SortBackward1 { dim, self_sizes: DimVec::from_slice(self_.sizes()), indices: SavedVariable::output(&indices, 1)? }
 }
 
-register!(SORT_VALUES, Autograd, sort_values);
-register!(SORT_VALUES, ForwardGrad, sort_values);
+out_variant! { SORT_VALUES_STABLE(self_, stable, dim, descending, values, indices), refused of [self_, values,
+indices] }
+out_variant! { ARGSORT_STABLE_OUT(self_, stable, dim, descending, out), refused of [self_, out] }
+out_variant! { MSORT_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct SortBackward1 {
-    pub(super) dim: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
+node! {
+    TopkBackward0 { dim: i64, self_sizes: DimVec, indices: SavedVariable } gradients(self, grads, grad = 0) [indices];
+    self_ => ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true),
 }
 
-impl Backward for SortBackward1 {
-    const NAME: &'static str = "SortBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true)],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
+recorded! {
+    TOPK(self_, k, dim, largest, sorted) -> (values, indices), edges of [self_];
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    TopkBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), indices: SavedVariable::output(&indices, 1)? }
 }
 
-fn sort_stable(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::sort_stable(self_, stable, dim, descending)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SortBackward1 {
-            dim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
-}
-
-register!(SORT_STABLE, Autograd, sort_stable);
-
-fn sort_values_stable(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    record::check_out("sort", [self_, values, indices])?;
-    let _below = record::below();
-    ops::sort_values_stable(self_, stable, dim, descending, values, indices)
-}
-
-register!(SORT_VALUES_STABLE, Autograd, sort_values_stable);
-register!(SORT_VALUES_STABLE, ForwardGrad, sort_values_stable);
-
-fn argsort_stable_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    stable: bool,
-    dim: i64,
-    descending: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("argsort", [self_, out])?;
-    let _below = record::below();
-    ops::argsort_stable_out(self_, stable, dim, descending, out)
-}
-
-register!(ARGSORT_STABLE_OUT, Autograd, argsort_stable_out);
-register!(ARGSORT_STABLE_OUT, ForwardGrad, argsort_stable_out);
-
-fn msort_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("msort", [self_, out])?;
-    let _below = record::below();
-    ops::msort_out(self_, out)
-}
-
-register!(MSORT_OUT, Autograd, msort_out);
-register!(MSORT_OUT, ForwardGrad, msort_out);
-
-pub(super) struct TopkBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) indices: SavedVariable,
-}
-
-impl Backward for TopkBackward0 {
-    const NAME: &'static str = "TopkBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let indices = &self.indices.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true)],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.indices.owns(visit);
-    }
-}
-
-fn topk(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (values, indices) = {
-        let _below = record::below();
-        ops::topk(self_, k, dim, largest, sorted)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = TopkBackward0 {
-            dim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            indices: SavedVariable::output(&indices, 1)?,
-        };
-        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
-    }
-    Ok((values, indices))
-}
-
-register!(TOPK, Autograd, topk);
-
-fn topk_values(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-    values: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    record::check_out("topk", [self_, values, indices])?;
-    let _below = record::below();
-    ops::topk_values(self_, k, dim, largest, sorted, values, indices)
-}
-
-register!(TOPK_VALUES, Autograd, topk_values);
-register!(TOPK_VALUES, ForwardGrad, topk_values);
+out_variant! { TOPK_VALUES(self_, k, dim, largest, sorted, values, indices), refused of [self_, values, indices] }

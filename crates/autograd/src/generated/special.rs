@@ -2,1208 +2,304 @@
 
 //! Recording of the operators in `special`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place, unrecorded};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-pub(super) struct SincBackward0 {
-    pub(super) self_: SavedVariable,
+node! {
+    SincBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &formulas::sinc_slope(self_)?),
 }
 
-impl Backward for SincBackward0 {
-    const NAME: &'static str = "SincBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &formulas::sinc_slope(self_)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded! {
+    SINC(self_) -> result, edges of [self_];
+    set_history(&mut result), SincBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-fn sinc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sinc(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SincBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    SINC_(self_), edges of [self_];
+    SincBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(SINC, Autograd, sinc);
+out_variant! { SINC_OUT(self_, out), refused of [self_, out] }
 
-fn sinc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::sinc_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = SincBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::sinc_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    LogitBackward0 { eps: Option<f64>, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => formulas::logit_backward(grad, self_, self.eps),
 }
 
-register!(SINC_, Autograd, sinc_);
-
-fn sinc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sinc", [self_, out])?;
-    let _below = record::below();
-    ops::sinc_out(self_, out)
+recorded! {
+    LOGIT(self_, eps) -> result, edges of [self_];
+    set_history(&mut result), LogitBackward0 { eps, self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(SINC_OUT, Autograd, sinc_out);
-register!(SINC_OUT, ForwardGrad, sinc_out);
-
-pub(super) struct LogitBackward0 {
-    pub(super) eps: Option<f64>,
-    pub(super) self_: SavedVariable,
+recorded_in_place! {
+    LOGIT_(self_, eps), edges of [self_];
+    LogitBackward0 { eps, self_: record::original_always(self_)? }
 }
 
-impl Backward for LogitBackward0 {
-    const NAME: &'static str = "LogitBackward0";
-    const SAVES: bool = true;
+out_variant! { LOGIT_OUT(self_, eps, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::logit_backward(grad, self_, self.eps)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+node! {
+    XlogyBackward0 { other: SavedVariable, self_: SavedVariable } gradients(self, grads, grad = 0) [other, self_];
+    self_ => ops::where_scalarself(&ops::logical_and(&ops::eq_scalar(self_, Scalar::Int(0))?, &ops::le_scalar(other,
+        Scalar::Int(0))?)?, Scalar::Int(0), &ops::_chain(grad, &ops::log(other)?)?),
+    other => ops::_chain(grad, &ops::div_tensor(self_, other)?),
 }
 
-fn logit(_: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::logit(self_, eps)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = LogitBackward0 { eps, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    XLOGY_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    XlogyBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(LOGIT, Autograd, logit);
-
-fn logit_(_: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::logit_(self_, eps);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = LogitBackward0 { eps, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::logit_(self_, eps)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    XLOGY__TENSOR(self_, other), edges of [self_, other];
+    XlogyBackward0 { other: SavedVariable::input(other, 1)?, self_: record::original_always(self_)? }
 }
 
-register!(LOGIT_, Autograd, logit_);
+out_variant! { XLOGY_OUTTENSOR(self_, other, out), refused of [self_, other, out] }
 
-fn logit_out(_: DispatchKeySet, self_: &Tensor, eps: Option<f64>, out: &Tensor) -> Result<()> {
-    record::check_out("logit", [self_, out])?;
-    let _below = record::below();
-    ops::logit_out(self_, eps, out)
+node! {
+    XlogyBackward1 { other: SavedVariable, self_: Scalar } gradients(self, grads, grad = 0) [other];
+    other => ops::_chain_div(&ops::mul_scalar(grad, self.self_)?, other),
 }
 
-register!(LOGIT_OUT, Autograd, logit_out);
-register!(LOGIT_OUT, ForwardGrad, logit_out);
-
-pub(super) struct XlogyBackward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: SavedVariable,
+recorded! {
+    XLOGY_SCALAR_SELF(self_, other) -> result, edges of [other];
+    set_history(&mut result), XlogyBackward1 { other: SavedVariable::input(other, 0)?, self_ }
 }
 
-impl Backward for XlogyBackward0 {
-    const NAME: &'static str = "XlogyBackward0";
-    const SAVES: bool = true;
+out_variant! { XLOGY_OUTSCALAR_SELF(self_, other, out), refused of [other, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::where_scalarself(
-                        &ops::logical_and(
-                            &ops::eq_scalar(self_, Scalar::Int(0))?,
-                            &ops::le_scalar(other, Scalar::Int(0))?,
-                        )?,
-                        Scalar::Int(0),
-                        &ops::_chain(grad, &ops::log(other)?)?,
-                    )
-                },
-                &|| ops::_chain(grad, &ops::div_tensor(self_, other)?),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.owns(visit);
-    }
+node! {
+    XlogyBackward2 { other: Scalar, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => Ok(if self.other.to_f64() > 0.0 { ops::xlogy_scalar_other(grad,
+        self.other)? } else { ops::masked_fill_scalar(&ops::xlogy_scalar_other(grad, self.other)?,
+        &ops::eq_scalar(self_, Scalar::Int(0))?, Scalar::Int(0))? }),
 }
 
-fn xlogy_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::xlogy_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward =
-            XlogyBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    XLOGY_SCALAR_OTHER(self_, other) -> result, edges of [self_];
+    set_history(&mut result), XlogyBackward2 { other, self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(XLOGY_TENSOR, Autograd, xlogy_tensor);
+out_variant! { XLOGY_OUTSCALAR_OTHER(self_, other, out), refused of [self_, out] }
 
-fn xlogy__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::xlogy__tensor(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward =
-        XlogyBackward0 { other: SavedVariable::input(other, 1)?, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::xlogy__tensor(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    XLOGY__SCALAR_OTHER(self_, other), edges of [self_];
+    XlogyBackward2 { other, self_: record::original_always(self_)? }
 }
 
-register!(XLOGY__TENSOR, Autograd, xlogy__tensor);
-
-fn xlogy_outtensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("xlogy", [self_, other, out])?;
-    let _below = record::below();
-    ops::xlogy_outtensor(self_, other, out)
+node! {
+    SpecialXlog1PyBackward0 { other: SavedVariable, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [other, self_];
+    self_ => ops::where_scalarself(&ops::logical_and(&ops::eq_scalar(self_, Scalar::Int(0))?, &ops::le_scalar(other,
+        Scalar::Int(-1))?)?, Scalar::Int(0), &ops::_chain(grad, &ops::log1p(other)?)?),
+    other => ops::_chain(grad, &ops::div_tensor(self_, &ops::add_scalar(other, Scalar::Int(1), Scalar::Int(1))?)?),
 }
 
-register!(XLOGY_OUTTENSOR, Autograd, xlogy_outtensor);
-register!(XLOGY_OUTTENSOR, ForwardGrad, xlogy_outtensor);
-
-pub(super) struct XlogyBackward1 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: Scalar,
+recorded! {
+    SPECIAL_XLOG1PY(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    SpecialXlog1PyBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? }
 }
 
-impl Backward for XlogyBackward1 {
-    const NAME: &'static str = "XlogyBackward1";
-    const SAVES: bool = true;
+out_variant! { SPECIAL_XLOG1PY_OUT(self_, other, out), refused of [self_, other, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain_div(&ops::mul_scalar(grad, self.self_)?, other)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-    }
+node! {
+    SpecialXlog1PyBackward1 { other: SavedVariable, self_: Scalar } gradients(self, grads, grad = 0) [other];
+    other => ops::_chain_div(&ops::mul_scalar(grad, self.self_)?, &ops::add_scalar(other, Scalar::Int(1),
+        Scalar::Int(1))?),
 }
 
-fn xlogy_scalar_self(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::xlogy_scalar_self(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([other])? {
-        let backward = XlogyBackward1 { other: SavedVariable::input(other, 0)?, self_ };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    SPECIAL_XLOG1PY_SELF_SCALAR(self_, other) -> result, edges of [other];
+    set_history(&mut result), SpecialXlog1PyBackward1 { other: SavedVariable::input(other, 0)?, self_ }
 }
 
-register!(XLOGY_SCALAR_SELF, Autograd, xlogy_scalar_self);
+out_variant! { SPECIAL_XLOG1PY_SELF_SCALAR_OUT(self_, other, out), refused of [other, out] }
 
-fn xlogy_outscalar_self(_: DispatchKeySet, self_: Scalar, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("xlogy", [other, out])?;
-    let _below = record::below();
-    ops::xlogy_outscalar_self(self_, other, out)
+node! {
+    SpecialXlog1PyBackward2 { other: Scalar, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => Ok(if self.other.to_f64() > -1.0 { ops::special_xlog1py_other_scalar(grad,
+        self.other)? } else { ops::masked_fill_scalar(&ops::special_xlog1py_other_scalar(grad, self.other)?,
+        &ops::eq_scalar(self_, Scalar::Int(0))?, Scalar::Int(0))? }),
 }
 
-register!(XLOGY_OUTSCALAR_SELF, Autograd, xlogy_outscalar_self);
-register!(XLOGY_OUTSCALAR_SELF, ForwardGrad, xlogy_outscalar_self);
-
-pub(super) struct XlogyBackward2 {
-    pub(super) other: Scalar,
-    pub(super) self_: SavedVariable,
+recorded! {
+    SPECIAL_XLOG1PY_OTHER_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), SpecialXlog1PyBackward2 { other, self_: SavedVariable::input(self_, 0)? }
 }
 
-impl Backward for XlogyBackward2 {
-    const NAME: &'static str = "XlogyBackward2";
-    const SAVES: bool = true;
+out_variant! { SPECIAL_XLOG1PY_OTHER_SCALAR_OUT(self_, other, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                Ok(if self.other.to_f64() > 0.0 {
-                    ops::xlogy_scalar_other(grad, self.other)?
-                } else {
-                    ops::masked_fill_scalar(
-                        &ops::xlogy_scalar_other(grad, self.other)?,
-                        &ops::eq_scalar(self_, Scalar::Int(0))?,
-                        Scalar::Int(0),
-                    )?
-                })
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+node! {
+    LogaddexpBackward0 { other: SavedVariable, self_: SavedVariable } gradients(self, grads, grad = 0) [other, self_];
+    self_ => ops::_chain(grad, &ops::sigmoid(&ops::sub_tensor(self_, other, Scalar::Int(1))?)?),
+    other => ops::_chain(grad, &ops::sigmoid(&ops::sub_tensor(other, self_, Scalar::Int(1))?)?),
 }
 
-fn xlogy_scalar_other(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::xlogy_scalar_other(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = XlogyBackward2 { other, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    LOGADDEXP(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    LogaddexpBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(XLOGY_SCALAR_OTHER, Autograd, xlogy_scalar_other);
+out_variant! { LOGADDEXP_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn xlogy_outscalar_other(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("xlogy", [self_, out])?;
-    let _below = record::below();
-    ops::xlogy_outscalar_other(self_, other, out)
+node! {
+    Logaddexp2Backward0 { other: SavedVariable, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [other, self_];
+    self_ => ops::_chain(grad, &ops::sigmoid(&ops::mul_scalar(&ops::sub_tensor(self_, other, Scalar::Int(1))?,
+        Scalar::Float(0.6931471805599453))?)?),
+    other => ops::_chain(grad, &ops::sigmoid(&ops::mul_scalar(&ops::sub_tensor(other, self_, Scalar::Int(1))?,
+        Scalar::Float(0.6931471805599453))?)?),
 }
 
-register!(XLOGY_OUTSCALAR_OTHER, Autograd, xlogy_outscalar_other);
-register!(XLOGY_OUTSCALAR_OTHER, ForwardGrad, xlogy_outscalar_other);
-
-fn xlogy__scalar_other(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::xlogy__scalar_other(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = XlogyBackward2 { other, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::xlogy__scalar_other(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    LOGADDEXP2(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    Logaddexp2Backward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(XLOGY__SCALAR_OTHER, Autograd, xlogy__scalar_other);
+out_variant! { LOGADDEXP2_OUT(self_, other, out), refused of [self_, other, out] }
+unrecorded! { HEAVISIDE(self_, values) }
 
-pub(super) struct SpecialXlog1PyBackward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: SavedVariable,
+recorded_in_place! {
+    HEAVISIDE_(self_, values), edges of [self_];
+    record::Overwritten
 }
 
-impl Backward for SpecialXlog1PyBackward0 {
-    const NAME: &'static str = "SpecialXlog1PyBackward0";
-    const SAVES: bool = true;
+out_variant! { HEAVISIDE_OUT(self_, values, out), refused of [out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::where_scalarself(
-                        &ops::logical_and(
-                            &ops::eq_scalar(self_, Scalar::Int(0))?,
-                            &ops::le_scalar(other, Scalar::Int(-1))?,
-                        )?,
-                        Scalar::Int(0),
-                        &ops::_chain(grad, &ops::log1p(other)?)?,
-                    )
-                },
-                &|| {
-                    ops::_chain(
-                        grad,
-                        &ops::div_tensor(self_, &ops::add_scalar(other, Scalar::Int(1), Scalar::Int(1))?)?,
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.owns(visit);
-    }
+node! {
+    NextafterBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ [other, self_] => ops::where_scalarself(&ops::eq_tensor(self_, other)?, Scalar::Int(0), grad),
+    other => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-fn special_xlog1py(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_xlog1py(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = SpecialXlog1PyBackward0 {
-            other: SavedVariable::input(other, 1)?,
-            self_: SavedVariable::input(self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    NEXTAFTER(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    NextafterBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?,
+        self_: record::saved_input(edges[0].is_some(), self_, 0)? }
 }
 
-register!(SPECIAL_XLOG1PY, Autograd, special_xlog1py);
-
-fn special_xlog1py_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_xlog1py", [self_, other, out])?;
-    let _below = record::below();
-    ops::special_xlog1py_out(self_, other, out)
+recorded_in_place! {
+    NEXTAFTER_(self_, other), edges of [self_, other];
+    NextafterBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?,
+        self_: record::original(edges[0].is_some(), self_)? }
 }
 
-register!(SPECIAL_XLOG1PY_OUT, Autograd, special_xlog1py_out);
-register!(SPECIAL_XLOG1PY_OUT, ForwardGrad, special_xlog1py_out);
+out_variant! { NEXTAFTER_OUT(self_, other, out), refused of [self_, other, out] }
 
-pub(super) struct SpecialXlog1PyBackward1 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: Scalar,
+node! {
+    LdexpBackward0 { other: MaybeSaved, result: SavedVariable } gradients(self, grads, grad = 0) [];
+    self_ [other] => ops::ldexp_tensor(grad, other),
+    other [result] => ops::mul_scalar(&ops::_chain(grad, result)?, Scalar::Float(0.6931471805599453)),
 }
 
-impl Backward for SpecialXlog1PyBackward1 {
-    const NAME: &'static str = "SpecialXlog1PyBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain_div(
-                    &ops::mul_scalar(grad, self.self_)?,
-                    &ops::add_scalar(other, Scalar::Int(1), Scalar::Int(1))?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-    }
+recorded! {
+    LDEXP_TENSOR(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    LdexpBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?, result: SavedVariable::output(&result,
+        0)? }
 }
 
-fn special_xlog1py_self_scalar(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_xlog1py_self_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([other])? {
-        let backward = SpecialXlog1PyBackward1 { other: SavedVariable::input(other, 0)?, self_ };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_XLOG1PY_SELF_SCALAR, Autograd, special_xlog1py_self_scalar);
-
-fn special_xlog1py_self_scalar_out(
-    _: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_xlog1py", [other, out])?;
-    let _below = record::below();
-    ops::special_xlog1py_self_scalar_out(self_, other, out)
-}
-
-register!(SPECIAL_XLOG1PY_SELF_SCALAR_OUT, Autograd, special_xlog1py_self_scalar_out);
-register!(SPECIAL_XLOG1PY_SELF_SCALAR_OUT, ForwardGrad, special_xlog1py_self_scalar_out);
-
-pub(super) struct SpecialXlog1PyBackward2 {
-    pub(super) other: Scalar,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for SpecialXlog1PyBackward2 {
-    const NAME: &'static str = "SpecialXlog1PyBackward2";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                Ok(if self.other.to_f64() > -1.0 {
-                    ops::special_xlog1py_other_scalar(grad, self.other)?
-                } else {
-                    ops::masked_fill_scalar(
-                        &ops::special_xlog1py_other_scalar(grad, self.other)?,
-                        &ops::eq_scalar(self_, Scalar::Int(0))?,
-                        Scalar::Int(0),
-                    )?
-                })
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn special_xlog1py_other_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_xlog1py_other_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialXlog1PyBackward2 { other, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_XLOG1PY_OTHER_SCALAR, Autograd, special_xlog1py_other_scalar);
-
-fn special_xlog1py_other_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_xlog1py", [self_, out])?;
-    let _below = record::below();
-    ops::special_xlog1py_other_scalar_out(self_, other, out)
-}
-
-register!(SPECIAL_XLOG1PY_OTHER_SCALAR_OUT, Autograd, special_xlog1py_other_scalar_out);
-register!(SPECIAL_XLOG1PY_OTHER_SCALAR_OUT, ForwardGrad, special_xlog1py_other_scalar_out);
-
-pub(super) struct LogaddexpBackward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for LogaddexpBackward0 {
-    const NAME: &'static str = "LogaddexpBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::_chain(grad, &ops::sigmoid(&ops::sub_tensor(self_, other, Scalar::Int(1))?)?), &|| {
-                ops::_chain(grad, &ops::sigmoid(&ops::sub_tensor(other, self_, Scalar::Int(1))?)?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.owns(visit);
-    }
-}
-
-fn logaddexp(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::logaddexp(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = LogaddexpBackward0 {
-            other: SavedVariable::input(other, 1)?,
-            self_: SavedVariable::input(self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LOGADDEXP, Autograd, logaddexp);
-
-fn logaddexp_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logaddexp", [self_, other, out])?;
-    let _below = record::below();
-    ops::logaddexp_out(self_, other, out)
-}
-
-register!(LOGADDEXP_OUT, Autograd, logaddexp_out);
-register!(LOGADDEXP_OUT, ForwardGrad, logaddexp_out);
-
-pub(super) struct Logaddexp2Backward0 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for Logaddexp2Backward0 {
-    const NAME: &'static str = "Logaddexp2Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::_chain(
-                        grad,
-                        &ops::sigmoid(&ops::mul_scalar(
-                            &ops::sub_tensor(self_, other, Scalar::Int(1))?,
-                            Scalar::Float(0.6931471805599453),
-                        )?)?,
-                    )
-                },
-                &|| {
-                    ops::_chain(
-                        grad,
-                        &ops::sigmoid(&ops::mul_scalar(
-                            &ops::sub_tensor(other, self_, Scalar::Int(1))?,
-                            Scalar::Float(0.6931471805599453),
-                        )?)?,
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-        self.self_.owns(visit);
-    }
-}
-
-fn logaddexp2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::logaddexp2(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = Logaddexp2Backward0 {
-            other: SavedVariable::input(other, 1)?,
-            self_: SavedVariable::input(self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LOGADDEXP2, Autograd, logaddexp2);
-
-fn logaddexp2_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logaddexp2", [self_, other, out])?;
-    let _below = record::below();
-    ops::logaddexp2_out(self_, other, out)
-}
-
-register!(LOGADDEXP2_OUT, Autograd, logaddexp2_out);
-register!(LOGADDEXP2_OUT, ForwardGrad, logaddexp2_out);
-
-fn heaviside(_: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::heaviside(self_, values)
-}
-
-register!(HEAVISIDE, Autograd, heaviside);
-register!(HEAVISIDE, ForwardGrad, heaviside);
-
-fn heaviside_(_: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::heaviside_(self_, values);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::heaviside_(self_, values)?;
-    }
-    record::rebase_history(self_, edges, record::Overwritten)
-}
-
-register!(HEAVISIDE_, Autograd, heaviside_);
-
-fn heaviside_out(_: DispatchKeySet, self_: &Tensor, values: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("heaviside", [out])?;
-    let _below = record::below();
-    ops::heaviside_out(self_, values, out)
-}
-
-register!(HEAVISIDE_OUT, Autograd, heaviside_out);
-register!(HEAVISIDE_OUT, ForwardGrad, heaviside_out);
-
-pub(super) struct NextafterBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for NextafterBackward0 {
-    const NAME: &'static str = "NextafterBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let other = &record::unpack(&self.other, cx)?;
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::where_scalarself(&ops::eq_tensor(self_, other)?, Scalar::Int(0), grad)
-                },
-                &|| ops::zeros_like(grad, None, None, None, None, None),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn nextafter(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::nextafter(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = NextafterBackward0 {
-            other: record::saved_input(edges[0].is_some(), other, 1)?,
-            self_: record::saved_input(edges[0].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(NEXTAFTER, Autograd, nextafter);
-
-fn nextafter_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::nextafter_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = NextafterBackward0 {
-        other: record::saved_input(edges[0].is_some(), other, 1)?,
-        self_: record::original(edges[0].is_some(), self_)?,
-    };
-    {
-        let _below = record::below();
-        ops::nextafter_(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(NEXTAFTER_, Autograd, nextafter_);
-
-fn nextafter_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("nextafter", [self_, other, out])?;
-    let _below = record::below();
-    ops::nextafter_out(self_, other, out)
-}
-
-register!(NEXTAFTER_OUT, Autograd, nextafter_out);
-register!(NEXTAFTER_OUT, ForwardGrad, nextafter_out);
-
-pub(super) struct LdexpBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for LdexpBackward0 {
-    const NAME: &'static str = "LdexpBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let other = &record::unpack(&self.other, cx)?;
-                    ops::ldexp_tensor(grad, other)
-                },
-                &|| {
-                    let result = &self.result.unpack(cx)?;
-                    ops::mul_scalar(&ops::_chain(grad, result)?, Scalar::Float(0.6931471805599453))
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.result.owns(visit);
-    }
-}
-
-fn ldexp_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::ldexp_tensor(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = LdexpBackward0 {
-            other: record::saved_input(edges[0].is_some(), other, 1)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LDEXP_TENSOR, Autograd, ldexp_tensor);
-
-fn ldexp_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::ldexp_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
+recorded_in_place! {
+    LDEXP_(self_, other), edges of [self_, other];
     let saved_other = record::saved_input(edges[0].is_some(), other, 1)?;
-    {
-        let _below = record::below();
-        ops::ldexp_(self_, other)?;
-    }
-    let backward = LdexpBackward0 { other: saved_other, result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+    after LdexpBackward0 { other: saved_other, result: SavedVariable::output(self_, 0)? }
 }
 
-register!(LDEXP_, Autograd, ldexp_);
+out_variant! { LDEXP_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn ldexp_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("ldexp", [self_, other, out])?;
-    let _below = record::below();
-    ops::ldexp_out(self_, other, out)
+node! {
+    FrexpBackward0 { self_: SavedVariable, mantissa: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, mantissa];
+    self_ => ops::where_self(&ops::logical_or(&ops::eq_scalar(self_, Scalar::Int(0))?,
+        &ops::logical_not(&ops::isfinite(self_)?)?)?, grad, &ops::_chain(grad, &ops::div_tensor(mantissa, self_)?)?),
 }
 
-register!(LDEXP_OUT, Autograd, ldexp_out);
-register!(LDEXP_OUT, ForwardGrad, ldexp_out);
-
-pub(super) struct FrexpBackward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) mantissa: SavedVariable,
+recorded! {
+    FREXP_TENSOR(self_) -> (mantissa, exponent), edges of [self_];
+    set_history_of_some(&[&mantissa, &exponent], &[true, false]),
+    FrexpBackward0 { self_: SavedVariable::input(self_, 0)?, mantissa: SavedVariable::output(&mantissa, 0)? }
 }
 
-impl Backward for FrexpBackward0 {
-    const NAME: &'static str = "FrexpBackward0";
-    const SAVES: bool = true;
+out_variant! { FREXP_TENSOR_OUT(self_, mantissa, exponent), refused of [self_, mantissa, exponent] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let mantissa = &self.mantissa.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::where_self(
-                    &ops::logical_or(
-                        &ops::eq_scalar(self_, Scalar::Int(0))?,
-                        &ops::logical_not(&ops::isfinite(self_)?)?,
-                    )?,
-                    grad,
-                    &ops::_chain(grad, &ops::div_tensor(mantissa, self_)?)?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.mantissa.owns(visit);
-    }
+node! {
+    NanToNumBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::where_scalarother(&ops::isfinite(self_)?, grad, Scalar::Int(0)),
 }
 
-fn frexp_tensor(_: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (mantissa, exponent) = {
-        let _below = record::below();
-        ops::frexp_tensor(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = FrexpBackward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            mantissa: SavedVariable::output(&mantissa, 0)?,
-        };
-        record::set_history_of_some(&[&mantissa, &exponent], &[true, false], edges, backward);
-    }
-    Ok((mantissa, exponent))
+recorded! {
+    NAN_TO_NUM(self_, nan, posinf, neginf) -> result, edges of [self_];
+    set_history(&mut result), NanToNumBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(FREXP_TENSOR, Autograd, frexp_tensor);
-
-fn frexp_tensor_out(_: DispatchKeySet, self_: &Tensor, mantissa: &Tensor, exponent: &Tensor) -> Result<()> {
-    record::check_out("frexp", [self_, mantissa, exponent])?;
-    let _below = record::below();
-    ops::frexp_tensor_out(self_, mantissa, exponent)
+recorded_in_place! {
+    NAN_TO_NUM_(self_, nan, posinf, neginf), edges of [self_];
+    NanToNumBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(FREXP_TENSOR_OUT, Autograd, frexp_tensor_out);
-register!(FREXP_TENSOR_OUT, ForwardGrad, frexp_tensor_out);
+out_variant! { NAN_TO_NUM_OUT(self_, nan, posinf, neginf, out), refused of [self_, out] }
+out_variant! { FLOAT_POWER_TENSOR_TENSOR_OUT(self_, exponent, out), refused of [self_, exponent, out] }
+out_variant! { FLOAT_POWER_SCALAR_OUT(self_, exponent, out), refused of [exponent, out] }
+out_variant! { FLOAT_POWER_TENSOR_SCALAR_OUT(self_, exponent, out), refused of [self_, out] }
 
-pub(super) struct NanToNumBackward0 {
-    pub(super) self_: SavedVariable,
+node! {
+    SpecialEntrBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::neg(&ops::_chain(grad, &ops::add_scalar(&ops::log(self_)?, Scalar::Int(1), Scalar::Int(1))?)?),
 }
 
-impl Backward for NanToNumBackward0 {
-    const NAME: &'static str = "NanToNumBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::where_scalarother(&ops::isfinite(self_)?, grad, Scalar::Int(0))])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded! {
+    SPECIAL_ENTR(self_) -> result, edges of [self_];
+    set_history(&mut result), SpecialEntrBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-fn nan_to_num(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::nan_to_num(self_, nan, posinf, neginf)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = NanToNumBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { SPECIAL_ENTR_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    SpecialNdtrBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::mul_scalar(&ops::exp(&ops::mul_scalar(&ops::mul_tensor(self_, self_)?,
+        Scalar::Float(-0.5))?)?, Scalar::Float(0.3989422804014327))?),
 }
 
-register!(NAN_TO_NUM, Autograd, nan_to_num);
-
-fn nan_to_num_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::nan_to_num_(self_, nan, posinf, neginf);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = NanToNumBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::nan_to_num_(self_, nan, posinf, neginf)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    SPECIAL_NDTR(self_) -> result, edges of [self_];
+    set_history(&mut result), SpecialNdtrBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(NAN_TO_NUM_, Autograd, nan_to_num_);
+out_variant! { SPECIAL_NDTR_OUT(self_, out), refused of [self_, out] }
 
-fn nan_to_num_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("nan_to_num", [self_, out])?;
-    let _below = record::below();
-    ops::nan_to_num_out(self_, nan, posinf, neginf, out)
+node! {
+    SpecialLogNdtrBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::mul_scalar(&ops::reciprocal(&ops::special_erfcx(&ops::mul_scalar(self_,
+        Scalar::Float(-0.7071067811865476))?)?)?, Scalar::Float(0.7978845608028654))?),
 }
 
-register!(NAN_TO_NUM_OUT, Autograd, nan_to_num_out);
-register!(NAN_TO_NUM_OUT, ForwardGrad, nan_to_num_out);
-
-fn float_power_tensor_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    exponent: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("float_power", [self_, exponent, out])?;
-    let _below = record::below();
-    ops::float_power_tensor_tensor_out(self_, exponent, out)
+recorded! {
+    SPECIAL_LOG_NDTR(self_) -> result, edges of [self_];
+    set_history(&mut result), SpecialLogNdtrBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(FLOAT_POWER_TENSOR_TENSOR_OUT, Autograd, float_power_tensor_tensor_out);
-register!(FLOAT_POWER_TENSOR_TENSOR_OUT, ForwardGrad, float_power_tensor_tensor_out);
+out_variant! { SPECIAL_LOG_NDTR_OUT(self_, out), refused of [self_, out] }
 
-fn float_power_scalar_out(_: DispatchKeySet, self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("float_power", [exponent, out])?;
-    let _below = record::below();
-    ops::float_power_scalar_out(self_, exponent, out)
+node! {
+    SpecialErfcxBackward0 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(grad, &ops::sub_scalar(&ops::mul_tensor(&ops::mul_scalar(self_, Scalar::Int(2))?, result)?,
+        Scalar::Float(1.1283791670955126), Scalar::Int(1))?),
 }
 
-register!(FLOAT_POWER_SCALAR_OUT, Autograd, float_power_scalar_out);
-register!(FLOAT_POWER_SCALAR_OUT, ForwardGrad, float_power_scalar_out);
-
-fn float_power_tensor_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    exponent: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("float_power", [self_, out])?;
-    let _below = record::below();
-    ops::float_power_tensor_scalar_out(self_, exponent, out)
+recorded! {
+    SPECIAL_ERFCX(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    SpecialErfcxBackward0 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(FLOAT_POWER_TENSOR_SCALAR_OUT, Autograd, float_power_tensor_scalar_out);
-register!(FLOAT_POWER_TENSOR_SCALAR_OUT, ForwardGrad, float_power_tensor_scalar_out);
-
-pub(super) struct SpecialEntrBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for SpecialEntrBackward0 {
-    const NAME: &'static str = "SpecialEntrBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::neg(&ops::_chain(
-                    grad,
-                    &ops::add_scalar(&ops::log(self_)?, Scalar::Int(1), Scalar::Int(1))?,
-                )?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn special_entr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_entr(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialEntrBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_ENTR, Autograd, special_entr);
-
-fn special_entr_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_entr", [self_, out])?;
-    let _below = record::below();
-    ops::special_entr_out(self_, out)
-}
-
-register!(SPECIAL_ENTR_OUT, Autograd, special_entr_out);
-register!(SPECIAL_ENTR_OUT, ForwardGrad, special_entr_out);
-
-pub(super) struct SpecialNdtrBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for SpecialNdtrBackward0 {
-    const NAME: &'static str = "SpecialNdtrBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::mul_scalar(
-                        &ops::exp(&ops::mul_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Float(-0.5))?)?,
-                        Scalar::Float(0.3989422804014327),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn special_ndtr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_ndtr(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialNdtrBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_NDTR, Autograd, special_ndtr);
-
-fn special_ndtr_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_ndtr", [self_, out])?;
-    let _below = record::below();
-    ops::special_ndtr_out(self_, out)
-}
-
-register!(SPECIAL_NDTR_OUT, Autograd, special_ndtr_out);
-register!(SPECIAL_NDTR_OUT, ForwardGrad, special_ndtr_out);
-
-pub(super) struct SpecialLogNdtrBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for SpecialLogNdtrBackward0 {
-    const NAME: &'static str = "SpecialLogNdtrBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::mul_scalar(
-                        &ops::reciprocal(&ops::special_erfcx(&ops::mul_scalar(
-                            self_,
-                            Scalar::Float(-0.7071067811865476),
-                        )?)?)?,
-                        Scalar::Float(0.7978845608028654),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn special_log_ndtr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_log_ndtr(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialLogNdtrBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_LOG_NDTR, Autograd, special_log_ndtr);
-
-fn special_log_ndtr_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_log_ndtr", [self_, out])?;
-    let _below = record::below();
-    ops::special_log_ndtr_out(self_, out)
-}
-
-register!(SPECIAL_LOG_NDTR_OUT, Autograd, special_log_ndtr_out);
-register!(SPECIAL_LOG_NDTR_OUT, ForwardGrad, special_log_ndtr_out);
-
-pub(super) struct SpecialErfcxBackward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for SpecialErfcxBackward0 {
-    const NAME: &'static str = "SpecialErfcxBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::sub_scalar(
-                        &ops::mul_tensor(&ops::mul_scalar(self_, Scalar::Int(2))?, result)?,
-                        Scalar::Float(1.1283791670955126),
-                        Scalar::Int(1),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn special_erfcx(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_erfcx(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialErfcxBackward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_ERFCX, Autograd, special_erfcx);
-
-fn special_erfcx_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_erfcx", [self_, out])?;
-    let _below = record::below();
-    ops::special_erfcx_out(self_, out)
-}
-
-register!(SPECIAL_ERFCX_OUT, Autograd, special_erfcx_out);
-register!(SPECIAL_ERFCX_OUT, ForwardGrad, special_erfcx_out);
+out_variant! { SPECIAL_ERFCX_OUT(self_, out), refused of [self_, out] }

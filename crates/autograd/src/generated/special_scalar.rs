@@ -2,2362 +2,432 @@
 
 //! Recording of the operators in `special_scalar`.
 
-use crate::record::{register, scalar};
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
-
-pub(super) struct ErfinvBackward0 {
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for ErfinvBackward0 {
-    const NAME: &'static str = "ErfinvBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::mul_scalar(
-                        &ops::exp(&ops::mul_tensor(result, result)?)?,
-                        Scalar::Float(0.886226925452758),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
-
-fn erfinv(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::erfinv(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ErfinvBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ERFINV, Autograd, erfinv);
-
-fn erfinv_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::erfinv_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::erfinv_(self_)?;
-    }
-    let backward = ErfinvBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ERFINV_, Autograd, erfinv_);
-
-fn erfinv_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("erfinv", [self_, out])?;
-    let _below = record::below();
-    ops::erfinv_out(self_, out)
-}
-
-register!(ERFINV_OUT, Autograd, erfinv_out);
-register!(ERFINV_OUT, ForwardGrad, erfinv_out);
-
-pub(super) struct SpecialNdtriBackward0 {
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for SpecialNdtriBackward0 {
-    const NAME: &'static str = "SpecialNdtriBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::mul_scalar(
-                        &ops::exp(&ops::mul_scalar(&ops::mul_tensor(result, result)?, Scalar::Float(0.5))?)?,
-                        Scalar::Float(2.5066282746310002),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
-
-fn special_ndtri(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_ndtri(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialNdtriBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_NDTRI, Autograd, special_ndtri);
-
-fn special_ndtri_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_ndtri", [self_, out])?;
-    let _below = record::below();
-    ops::special_ndtri_out(self_, out)
-}
-
-register!(SPECIAL_NDTRI_OUT, Autograd, special_ndtri_out);
-register!(SPECIAL_NDTRI_OUT, ForwardGrad, special_ndtri_out);
-
-pub(super) struct LgammaBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for LgammaBackward0 {
-    const NAME: &'static str = "LgammaBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::digamma(self_)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn lgamma(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::lgamma(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = LgammaBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LGAMMA, Autograd, lgamma);
-
-fn lgamma_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::lgamma_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = LgammaBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::lgamma_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(LGAMMA_, Autograd, lgamma_);
-
-fn lgamma_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("lgamma", [self_, out])?;
-    let _below = record::below();
-    ops::lgamma_out(self_, out)
-}
-
-register!(LGAMMA_OUT, Autograd, lgamma_out);
-register!(LGAMMA_OUT, ForwardGrad, lgamma_out);
-
-pub(super) struct DigammaBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for DigammaBackward0 {
-    const NAME: &'static str = "DigammaBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::polygamma(1, self_)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn digamma(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::digamma(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = DigammaBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(DIGAMMA, Autograd, digamma);
-
-fn digamma_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::digamma_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = DigammaBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::digamma_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(DIGAMMA_, Autograd, digamma_);
-
-fn digamma_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("digamma", [self_, out])?;
-    let _below = record::below();
-    ops::digamma_out(self_, out)
-}
-
-register!(DIGAMMA_OUT, Autograd, digamma_out);
-register!(DIGAMMA_OUT, ForwardGrad, digamma_out);
-
-pub(super) struct PolygammaBackward0 {
-    pub(super) n: i64,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for PolygammaBackward0 {
-    const NAME: &'static str = "PolygammaBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::polygamma(self.n + 1, self_)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn polygamma(_: DispatchKeySet, n: i64, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::polygamma(n, self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = PolygammaBackward0 { n, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(POLYGAMMA, Autograd, polygamma);
-
-fn polygamma_out(_: DispatchKeySet, n: i64, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("polygamma", [self_, out])?;
-    let _below = record::below();
-    ops::polygamma_out(n, self_, out)
-}
-
-register!(POLYGAMMA_OUT, Autograd, polygamma_out);
-register!(POLYGAMMA_OUT, ForwardGrad, polygamma_out);
-
-fn polygamma_(_: DispatchKeySet, self_: &Tensor, n: i64) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::polygamma_(self_, n);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = PolygammaBackward0 { n, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::polygamma_(self_, n)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(POLYGAMMA_, Autograd, polygamma_);
-
-fn mvlgamma_out(_: DispatchKeySet, self_: &Tensor, p: i64, out: &Tensor) -> Result<()> {
-    record::check_out("mvlgamma", [self_, out])?;
-    let _below = record::below();
-    ops::mvlgamma_out(self_, p, out)
-}
-
-register!(MVLGAMMA_OUT, Autograd, mvlgamma_out);
-register!(MVLGAMMA_OUT, ForwardGrad, mvlgamma_out);
-
-pub(super) struct SpecialZetaBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for SpecialZetaBackward0 {
-    const NAME: &'static str = "SpecialZetaBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| record::not_implemented("special_zeta, for its exponent"), &|| {
-                let other = &record::unpack(&self.other, cx)?;
-                let self_ = &record::unpack(&self.self_, cx)?;
-                ops::neg(&ops::_chain(
-                    grad,
-                    &ops::mul_tensor(
-                        self_,
-                        &ops::special_zeta(&ops::add_scalar(self_, Scalar::Int(1), Scalar::Int(1))?, other)?,
-                    )?,
-                )?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn special_zeta(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_zeta(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = SpecialZetaBackward0 {
-            other: record::saved_input(edges[1].is_some(), other, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_ZETA, Autograd, special_zeta);
-
-fn special_zeta_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_zeta", [self_, other, out])?;
-    let _below = record::below();
-    ops::special_zeta_out(self_, other, out)
-}
-
-register!(SPECIAL_ZETA_OUT, Autograd, special_zeta_out);
-register!(SPECIAL_ZETA_OUT, ForwardGrad, special_zeta_out);
-
-pub(super) struct SpecialZetaBackward1 {
-    pub(super) other: SavedVariable,
-    pub(super) self_: Scalar,
-}
-
-impl Backward for SpecialZetaBackward1 {
-    const NAME: &'static str = "SpecialZetaBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let other = &self.other.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::neg(&ops::_chain(
-                    &ops::mul_scalar(grad, self.self_)?,
-                    &ops::special_zeta_self_scalar(scalar::add(self.self_, Scalar::Int(1)), other)?,
-                )?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.owns(visit);
-    }
-}
-
-fn special_zeta_self_scalar(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_zeta_self_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([other])? {
-        let backward = SpecialZetaBackward1 { other: SavedVariable::input(other, 0)?, self_ };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_ZETA_SELF_SCALAR, Autograd, special_zeta_self_scalar);
-
-fn special_zeta_self_scalar_out(
-    _: DispatchKeySet,
-    self_: Scalar,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_zeta", [other, out])?;
-    let _below = record::below();
-    ops::special_zeta_self_scalar_out(self_, other, out)
-}
-
-register!(SPECIAL_ZETA_SELF_SCALAR_OUT, Autograd, special_zeta_self_scalar_out);
-register!(SPECIAL_ZETA_SELF_SCALAR_OUT, ForwardGrad, special_zeta_self_scalar_out);
-
-pub(super) struct SpecialZetaBackward2;
-
-impl Backward for SpecialZetaBackward2 {
-    const NAME: &'static str = "SpecialZetaBackward2";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::gradients(cx, [&|| record::not_implemented("special_zeta, for its exponent")])
-    }
-}
-
-fn special_zeta_other_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_zeta_other_scalar(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, SpecialZetaBackward2);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_ZETA_OTHER_SCALAR, Autograd, special_zeta_other_scalar);
-
-fn special_zeta_other_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_zeta", [self_, out])?;
-    let _below = record::below();
-    ops::special_zeta_other_scalar_out(self_, other, out)
-}
-
-register!(SPECIAL_ZETA_OTHER_SCALAR_OUT, Autograd, special_zeta_other_scalar_out);
-register!(SPECIAL_ZETA_OTHER_SCALAR_OUT, ForwardGrad, special_zeta_other_scalar_out);
-
-pub(super) struct I0Backward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for I0Backward0 {
-    const NAME: &'static str = "I0Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::special_i1(self_)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::i0(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = I0Backward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(I0, Autograd, i0);
-
-fn i0_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::i0_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = I0Backward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::i0_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(I0_, Autograd, i0_);
-
-fn i0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("i0", [self_, out])?;
-    let _below = record::below();
-    ops::i0_out(self_, out)
-}
-
-register!(I0_OUT, Autograd, i0_out);
-register!(I0_OUT, ForwardGrad, i0_out);
-
-pub(super) struct SpecialI0EBackward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for SpecialI0EBackward0 {
-    const NAME: &'static str = "SpecialI0EBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::sub_tensor(
-                        &ops::special_i1e(self_)?,
-                        &ops::mul_tensor(&ops::sgn(self_)?, result)?,
-                        Scalar::Int(1),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn special_i0e(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_i0e(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialI0EBackward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_I0E, Autograd, special_i0e);
-
-fn special_i0e_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_i0e", [self_, out])?;
-    let _below = record::below();
-    ops::special_i0e_out(self_, out)
-}
-
-register!(SPECIAL_I0E_OUT, Autograd, special_i0e_out);
-register!(SPECIAL_I0E_OUT, ForwardGrad, special_i0e_out);
-
-pub(super) struct SpecialI1Backward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for SpecialI1Backward0 {
-    const NAME: &'static str = "SpecialI1Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::where_scalarself(
-                        &ops::eq_scalar(self_, Scalar::Int(0))?,
-                        Scalar::Float(0.5),
-                        &ops::sub_tensor(&ops::i0(self_)?, &ops::div_tensor(result, self_)?, Scalar::Int(1))?,
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn special_i1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_i1(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialI1Backward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_I1, Autograd, special_i1);
-
-fn special_i1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_i1", [self_, out])?;
-    let _below = record::below();
-    ops::special_i1_out(self_, out)
-}
-
-register!(SPECIAL_I1_OUT, Autograd, special_i1_out);
-register!(SPECIAL_I1_OUT, ForwardGrad, special_i1_out);
-
-pub(super) struct SpecialI1EBackward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for SpecialI1EBackward0 {
-    const NAME: &'static str = "SpecialI1EBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::where_scalarself(
-                        &ops::eq_scalar(self_, Scalar::Int(0))?,
-                        Scalar::Float(0.5),
-                        &ops::sub_tensor(
-                            &ops::special_i0e(self_)?,
-                            &ops::mul_tensor(
-                                result,
-                                &ops::add_tensor(
-                                    &ops::sgn(self_)?,
-                                    &ops::mul_scalar(&ops::reciprocal(self_)?, Scalar::Int(1))?,
-                                    Scalar::Int(1),
-                                )?,
-                            )?,
-                            Scalar::Int(1),
-                        )?,
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn special_i1e(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_i1e(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialI1EBackward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_I1E, Autograd, special_i1e);
-
-fn special_i1e_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_i1e", [self_, out])?;
-    let _below = record::below();
-    ops::special_i1e_out(self_, out)
-}
-
-register!(SPECIAL_I1E_OUT, Autograd, special_i1e_out);
-register!(SPECIAL_I1E_OUT, ForwardGrad, special_i1e_out);
-
-pub(super) struct IgammaBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for IgammaBackward0 {
-    const NAME: &'static str = "IgammaBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| record::not_implemented("igamma, for its exponent"), &|| {
-                let other = &record::unpack(&self.other, cx)?;
-                let self_ = &record::unpack(&self.self_, cx)?;
-                ops::_chain(
-                    grad,
-                    &ops::exp(&ops::sub_tensor(
-                        &ops::sub_tensor(
-                            &ops::mul_tensor(
-                                &ops::sub_scalar(self_, Scalar::Int(1), Scalar::Int(1))?,
-                                &ops::log(other)?,
-                            )?,
-                            other,
-                            Scalar::Int(1),
-                        )?,
-                        &ops::lgamma(self_)?,
-                        Scalar::Int(1),
-                    )?)?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn igamma(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::igamma(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = IgammaBackward0 {
-            other: record::saved_input(edges[1].is_some(), other, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(IGAMMA, Autograd, igamma);
-
-fn igamma_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::igamma_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = IgammaBackward0 {
-        other: record::saved_input(edges[1].is_some(), other, 1)?,
-        self_: record::original(edges[1].is_some(), self_)?,
-    };
-    {
-        let _below = record::below();
-        ops::igamma_(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(IGAMMA_, Autograd, igamma_);
-
-fn igamma_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("igamma", [self_, other, out])?;
-    let _below = record::below();
-    ops::igamma_out(self_, other, out)
-}
-
-register!(IGAMMA_OUT, Autograd, igamma_out);
-register!(IGAMMA_OUT, ForwardGrad, igamma_out);
-
-pub(super) struct IgammacBackward0 {
-    pub(super) other: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-}
-
-impl Backward for IgammacBackward0 {
-    const NAME: &'static str = "IgammacBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| record::not_implemented("igammac, for its exponent"), &|| {
-                let other = &record::unpack(&self.other, cx)?;
-                let self_ = &record::unpack(&self.self_, cx)?;
-                ops::neg(&ops::_chain(
-                    grad,
-                    &ops::exp(&ops::sub_tensor(
-                        &ops::sub_tensor(
-                            &ops::mul_tensor(
-                                &ops::sub_scalar(self_, Scalar::Int(1), Scalar::Int(1))?,
-                                &ops::log(other)?,
-                            )?,
-                            other,
-                            Scalar::Int(1),
-                        )?,
-                        &ops::lgamma(self_)?,
-                        Scalar::Int(1),
-                    )?)?,
-                )?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.other.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn igammac(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::igammac(self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = IgammacBackward0 {
-            other: record::saved_input(edges[1].is_some(), other, 1)?,
-            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(IGAMMAC, Autograd, igammac);
-
-fn igammac_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, other]) {
-        let _below = record::below();
-        return ops::igammac_(self_, other);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, other])?;
-    let backward = IgammacBackward0 {
-        other: record::saved_input(edges[1].is_some(), other, 1)?,
-        self_: record::original(edges[1].is_some(), self_)?,
-    };
-    {
-        let _below = record::below();
-        ops::igammac_(self_, other)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(IGAMMAC_, Autograd, igammac_);
-
-fn igammac_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("igammac", [self_, other, out])?;
-    let _below = record::below();
-    ops::igammac_out(self_, other, out)
-}
-
-register!(IGAMMAC_OUT, Autograd, igammac_out);
-register!(IGAMMAC_OUT, ForwardGrad, igammac_out);
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place, scalar, unrecorded};
+use crate::{SavedVariable, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-fn special_chebyshev_polynomial_t(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_t(x, n)
+node! {
+    ErfinvBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::_chain(grad, &ops::mul_scalar(&ops::exp(&ops::mul_tensor(result, result)?)?,
+        Scalar::Float(0.886226925452758))?),
 }
 
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T, Autograd, special_chebyshev_polynomial_t);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T, ForwardGrad, special_chebyshev_polynomial_t);
-
-fn special_chebyshev_polynomial_t_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_t", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_t_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT, Autograd, special_chebyshev_polynomial_t_out);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT, ForwardGrad, special_chebyshev_polynomial_t_out);
-
-fn special_chebyshev_polynomial_t_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_t_x_scalar(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR, Autograd, special_chebyshev_polynomial_t_x_scalar);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR, ForwardGrad, special_chebyshev_polynomial_t_x_scalar);
-
-fn special_chebyshev_polynomial_t_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_t", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_t_x_scalar_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT, Autograd, special_chebyshev_polynomial_t_x_scalar_out);
-register!(
-    SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT,
-    ForwardGrad,
-    special_chebyshev_polynomial_t_x_scalar_out
-);
-
-fn special_chebyshev_polynomial_t_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_t_n_scalar(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR, Autograd, special_chebyshev_polynomial_t_n_scalar);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR, ForwardGrad, special_chebyshev_polynomial_t_n_scalar);
-
-fn special_chebyshev_polynomial_t_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_t", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_t_n_scalar_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT, Autograd, special_chebyshev_polynomial_t_n_scalar_out);
-register!(
-    SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT,
-    ForwardGrad,
-    special_chebyshev_polynomial_t_n_scalar_out
-);
-
-fn special_chebyshev_polynomial_u(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_u(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U, Autograd, special_chebyshev_polynomial_u);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U, ForwardGrad, special_chebyshev_polynomial_u);
-
-fn special_chebyshev_polynomial_u_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_u", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_u_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT, Autograd, special_chebyshev_polynomial_u_out);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT, ForwardGrad, special_chebyshev_polynomial_u_out);
-
-fn special_chebyshev_polynomial_u_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_u_x_scalar(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR, Autograd, special_chebyshev_polynomial_u_x_scalar);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR, ForwardGrad, special_chebyshev_polynomial_u_x_scalar);
-
-fn special_chebyshev_polynomial_u_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_u", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_u_x_scalar_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT, Autograd, special_chebyshev_polynomial_u_x_scalar_out);
-register!(
-    SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT,
-    ForwardGrad,
-    special_chebyshev_polynomial_u_x_scalar_out
-);
-
-fn special_chebyshev_polynomial_u_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_u_n_scalar(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR, Autograd, special_chebyshev_polynomial_u_n_scalar);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR, ForwardGrad, special_chebyshev_polynomial_u_n_scalar);
-
-fn special_chebyshev_polynomial_u_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_u", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_u_n_scalar_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT, Autograd, special_chebyshev_polynomial_u_n_scalar_out);
-register!(
-    SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT,
-    ForwardGrad,
-    special_chebyshev_polynomial_u_n_scalar_out
-);
-
-fn special_chebyshev_polynomial_v(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_v(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V, Autograd, special_chebyshev_polynomial_v);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V, ForwardGrad, special_chebyshev_polynomial_v);
-
-fn special_chebyshev_polynomial_v_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_v", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_v_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT, Autograd, special_chebyshev_polynomial_v_out);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT, ForwardGrad, special_chebyshev_polynomial_v_out);
-
-fn special_chebyshev_polynomial_v_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_v_x_scalar(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR, Autograd, special_chebyshev_polynomial_v_x_scalar);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR, ForwardGrad, special_chebyshev_polynomial_v_x_scalar);
-
-fn special_chebyshev_polynomial_v_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_v", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_v_x_scalar_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT, Autograd, special_chebyshev_polynomial_v_x_scalar_out);
-register!(
-    SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT,
-    ForwardGrad,
-    special_chebyshev_polynomial_v_x_scalar_out
-);
-
-fn special_chebyshev_polynomial_v_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_v_n_scalar(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR, Autograd, special_chebyshev_polynomial_v_n_scalar);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR, ForwardGrad, special_chebyshev_polynomial_v_n_scalar);
-
-fn special_chebyshev_polynomial_v_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_v", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_v_n_scalar_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT, Autograd, special_chebyshev_polynomial_v_n_scalar_out);
-register!(
-    SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT,
-    ForwardGrad,
-    special_chebyshev_polynomial_v_n_scalar_out
-);
-
-fn special_chebyshev_polynomial_w(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_w(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W, Autograd, special_chebyshev_polynomial_w);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W, ForwardGrad, special_chebyshev_polynomial_w);
-
-fn special_chebyshev_polynomial_w_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_w", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_w_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT, Autograd, special_chebyshev_polynomial_w_out);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT, ForwardGrad, special_chebyshev_polynomial_w_out);
-
-fn special_chebyshev_polynomial_w_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_w_x_scalar(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR, Autograd, special_chebyshev_polynomial_w_x_scalar);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR, ForwardGrad, special_chebyshev_polynomial_w_x_scalar);
-
-fn special_chebyshev_polynomial_w_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_w", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_w_x_scalar_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT, Autograd, special_chebyshev_polynomial_w_x_scalar_out);
-register!(
-    SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT,
-    ForwardGrad,
-    special_chebyshev_polynomial_w_x_scalar_out
-);
-
-fn special_chebyshev_polynomial_w_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_w_n_scalar(x, n)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR, Autograd, special_chebyshev_polynomial_w_n_scalar);
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR, ForwardGrad, special_chebyshev_polynomial_w_n_scalar);
-
-fn special_chebyshev_polynomial_w_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_chebyshev_polynomial_w", [out])?;
-    let _below = record::below();
-    ops::special_chebyshev_polynomial_w_n_scalar_out(x, n, out)
-}
-
-register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT, Autograd, special_chebyshev_polynomial_w_n_scalar_out);
-register!(
-    SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT,
-    ForwardGrad,
-    special_chebyshev_polynomial_w_n_scalar_out
-);
-
-fn special_shifted_chebyshev_polynomial_t(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_t(x, n)
-}
-
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T, Autograd, special_shifted_chebyshev_polynomial_t);
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T, ForwardGrad, special_shifted_chebyshev_polynomial_t);
-
-fn special_shifted_chebyshev_polynomial_t_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_t", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_t_out(x, n, out)
-}
-
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT, Autograd, special_shifted_chebyshev_polynomial_t_out);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_t_out
-);
-
-fn special_shifted_chebyshev_polynomial_t_x_scalar(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_t_x_scalar(x, n)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR,
-    Autograd,
-    special_shifted_chebyshev_polynomial_t_x_scalar
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_t_x_scalar
-);
-
-fn special_shifted_chebyshev_polynomial_t_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_t", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_t_x_scalar_out(x, n, out)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT,
-    Autograd,
-    special_shifted_chebyshev_polynomial_t_x_scalar_out
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_t_x_scalar_out
-);
-
-fn special_shifted_chebyshev_polynomial_t_n_scalar(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_t_n_scalar(x, n)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR,
-    Autograd,
-    special_shifted_chebyshev_polynomial_t_n_scalar
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_t_n_scalar
-);
-
-fn special_shifted_chebyshev_polynomial_t_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_t", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_t_n_scalar_out(x, n, out)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT,
-    Autograd,
-    special_shifted_chebyshev_polynomial_t_n_scalar_out
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_t_n_scalar_out
-);
-
-fn special_shifted_chebyshev_polynomial_u(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_u(x, n)
-}
-
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U, Autograd, special_shifted_chebyshev_polynomial_u);
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U, ForwardGrad, special_shifted_chebyshev_polynomial_u);
-
-fn special_shifted_chebyshev_polynomial_u_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_u", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_u_out(x, n, out)
-}
-
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT, Autograd, special_shifted_chebyshev_polynomial_u_out);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_u_out
-);
-
-fn special_shifted_chebyshev_polynomial_u_x_scalar(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_u_x_scalar(x, n)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR,
-    Autograd,
-    special_shifted_chebyshev_polynomial_u_x_scalar
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_u_x_scalar
-);
-
-fn special_shifted_chebyshev_polynomial_u_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_u", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_u_x_scalar_out(x, n, out)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT,
-    Autograd,
-    special_shifted_chebyshev_polynomial_u_x_scalar_out
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_u_x_scalar_out
-);
-
-fn special_shifted_chebyshev_polynomial_u_n_scalar(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_u_n_scalar(x, n)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR,
-    Autograd,
-    special_shifted_chebyshev_polynomial_u_n_scalar
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_u_n_scalar
-);
-
-fn special_shifted_chebyshev_polynomial_u_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_u", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_u_n_scalar_out(x, n, out)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT,
-    Autograd,
-    special_shifted_chebyshev_polynomial_u_n_scalar_out
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_u_n_scalar_out
-);
-
-fn special_shifted_chebyshev_polynomial_v(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_v(x, n)
-}
-
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V, Autograd, special_shifted_chebyshev_polynomial_v);
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V, ForwardGrad, special_shifted_chebyshev_polynomial_v);
-
-fn special_shifted_chebyshev_polynomial_v_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_v", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_v_out(x, n, out)
-}
-
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT, Autograd, special_shifted_chebyshev_polynomial_v_out);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_v_out
-);
-
-fn special_shifted_chebyshev_polynomial_v_x_scalar(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_v_x_scalar(x, n)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR,
-    Autograd,
-    special_shifted_chebyshev_polynomial_v_x_scalar
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_v_x_scalar
-);
-
-fn special_shifted_chebyshev_polynomial_v_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_v", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_v_x_scalar_out(x, n, out)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT,
-    Autograd,
-    special_shifted_chebyshev_polynomial_v_x_scalar_out
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_v_x_scalar_out
-);
-
-fn special_shifted_chebyshev_polynomial_v_n_scalar(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_v_n_scalar(x, n)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR,
-    Autograd,
-    special_shifted_chebyshev_polynomial_v_n_scalar
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_v_n_scalar
-);
-
-fn special_shifted_chebyshev_polynomial_v_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_v", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_v_n_scalar_out(x, n, out)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT,
-    Autograd,
-    special_shifted_chebyshev_polynomial_v_n_scalar_out
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_v_n_scalar_out
-);
-
-fn special_shifted_chebyshev_polynomial_w(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_w(x, n)
-}
-
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W, Autograd, special_shifted_chebyshev_polynomial_w);
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W, ForwardGrad, special_shifted_chebyshev_polynomial_w);
-
-fn special_shifted_chebyshev_polynomial_w_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_w", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_w_out(x, n, out)
-}
-
-register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT, Autograd, special_shifted_chebyshev_polynomial_w_out);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_w_out
-);
-
-fn special_shifted_chebyshev_polynomial_w_x_scalar(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_w_x_scalar(x, n)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR,
-    Autograd,
-    special_shifted_chebyshev_polynomial_w_x_scalar
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_w_x_scalar
-);
-
-fn special_shifted_chebyshev_polynomial_w_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_w", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_w_x_scalar_out(x, n, out)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT,
-    Autograd,
-    special_shifted_chebyshev_polynomial_w_x_scalar_out
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_w_x_scalar_out
-);
-
-fn special_shifted_chebyshev_polynomial_w_n_scalar(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_w_n_scalar(x, n)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR,
-    Autograd,
-    special_shifted_chebyshev_polynomial_w_n_scalar
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_w_n_scalar
-);
-
-fn special_shifted_chebyshev_polynomial_w_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_shifted_chebyshev_polynomial_w", [out])?;
-    let _below = record::below();
-    ops::special_shifted_chebyshev_polynomial_w_n_scalar_out(x, n, out)
-}
-
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT,
-    Autograd,
-    special_shifted_chebyshev_polynomial_w_n_scalar_out
-);
-register!(
-    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT,
-    ForwardGrad,
-    special_shifted_chebyshev_polynomial_w_n_scalar_out
-);
-
-fn special_hermite_polynomial_h(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_hermite_polynomial_h(x, n)
-}
-
-register!(SPECIAL_HERMITE_POLYNOMIAL_H, Autograd, special_hermite_polynomial_h);
-register!(SPECIAL_HERMITE_POLYNOMIAL_H, ForwardGrad, special_hermite_polynomial_h);
-
-fn special_hermite_polynomial_h_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_hermite_polynomial_h", [out])?;
-    let _below = record::below();
-    ops::special_hermite_polynomial_h_out(x, n, out)
-}
-
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_OUT, Autograd, special_hermite_polynomial_h_out);
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_OUT, ForwardGrad, special_hermite_polynomial_h_out);
-
-fn special_hermite_polynomial_h_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_hermite_polynomial_h_x_scalar(x, n)
-}
-
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR, Autograd, special_hermite_polynomial_h_x_scalar);
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR, ForwardGrad, special_hermite_polynomial_h_x_scalar);
-
-fn special_hermite_polynomial_h_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_hermite_polynomial_h", [out])?;
-    let _below = record::below();
-    ops::special_hermite_polynomial_h_x_scalar_out(x, n, out)
-}
-
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT, Autograd, special_hermite_polynomial_h_x_scalar_out);
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT, ForwardGrad, special_hermite_polynomial_h_x_scalar_out);
-
-fn special_hermite_polynomial_h_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_hermite_polynomial_h_n_scalar(x, n)
-}
-
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR, Autograd, special_hermite_polynomial_h_n_scalar);
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR, ForwardGrad, special_hermite_polynomial_h_n_scalar);
-
-fn special_hermite_polynomial_h_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_hermite_polynomial_h", [out])?;
-    let _below = record::below();
-    ops::special_hermite_polynomial_h_n_scalar_out(x, n, out)
+recorded! {
+    ERFINV(self_) -> result, edges of [self_];
+    set_history(&mut result), ErfinvBackward0 { result: SavedVariable::output(&result, 0)? }
 }
 
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT, Autograd, special_hermite_polynomial_h_n_scalar_out);
-register!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT, ForwardGrad, special_hermite_polynomial_h_n_scalar_out);
-
-fn special_hermite_polynomial_he(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_hermite_polynomial_he(x, n)
-}
-
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE, Autograd, special_hermite_polynomial_he);
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE, ForwardGrad, special_hermite_polynomial_he);
-
-fn special_hermite_polynomial_he_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_hermite_polynomial_he", [out])?;
-    let _below = record::below();
-    ops::special_hermite_polynomial_he_out(x, n, out)
-}
-
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE_OUT, Autograd, special_hermite_polynomial_he_out);
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE_OUT, ForwardGrad, special_hermite_polynomial_he_out);
-
-fn special_hermite_polynomial_he_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_hermite_polynomial_he_x_scalar(x, n)
-}
-
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR, Autograd, special_hermite_polynomial_he_x_scalar);
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR, ForwardGrad, special_hermite_polynomial_he_x_scalar);
-
-fn special_hermite_polynomial_he_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_hermite_polynomial_he", [out])?;
-    let _below = record::below();
-    ops::special_hermite_polynomial_he_x_scalar_out(x, n, out)
+recorded_in_place! {
+    ERFINV_(self_), edges of [self_];
+    after ErfinvBackward0 { result: SavedVariable::output(self_, 0)? }
 }
 
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT, Autograd, special_hermite_polynomial_he_x_scalar_out);
-register!(
-    SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT,
-    ForwardGrad,
-    special_hermite_polynomial_he_x_scalar_out
-);
-
-fn special_hermite_polynomial_he_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_hermite_polynomial_he_n_scalar(x, n)
-}
+out_variant! { ERFINV_OUT(self_, out), refused of [self_, out] }
 
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR, Autograd, special_hermite_polynomial_he_n_scalar);
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR, ForwardGrad, special_hermite_polynomial_he_n_scalar);
-
-fn special_hermite_polynomial_he_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_hermite_polynomial_he", [out])?;
-    let _below = record::below();
-    ops::special_hermite_polynomial_he_n_scalar_out(x, n, out)
+node! {
+    SpecialNdtriBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::_chain(grad, &ops::mul_scalar(&ops::exp(&ops::mul_scalar(&ops::mul_tensor(result, result)?,
+        Scalar::Float(0.5))?)?, Scalar::Float(2.5066282746310002))?),
 }
 
-register!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT, Autograd, special_hermite_polynomial_he_n_scalar_out);
-register!(
-    SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT,
-    ForwardGrad,
-    special_hermite_polynomial_he_n_scalar_out
-);
-
-fn special_laguerre_polynomial_l(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_laguerre_polynomial_l(x, n)
+recorded! {
+    SPECIAL_NDTRI(self_) -> result, edges of [self_];
+    set_history(&mut result), SpecialNdtriBackward0 { result: SavedVariable::output(&result, 0)? }
 }
 
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L, Autograd, special_laguerre_polynomial_l);
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L, ForwardGrad, special_laguerre_polynomial_l);
+out_variant! { SPECIAL_NDTRI_OUT(self_, out), refused of [self_, out] }
 
-fn special_laguerre_polynomial_l_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_laguerre_polynomial_l", [out])?;
-    let _below = record::below();
-    ops::special_laguerre_polynomial_l_out(x, n, out)
+node! {
+    LgammaBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::digamma(self_)?),
 }
-
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT, Autograd, special_laguerre_polynomial_l_out);
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT, ForwardGrad, special_laguerre_polynomial_l_out);
 
-fn special_laguerre_polynomial_l_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_laguerre_polynomial_l_x_scalar(x, n)
+recorded! {
+    LGAMMA(self_) -> result, edges of [self_];
+    set_history(&mut result), LgammaBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR, Autograd, special_laguerre_polynomial_l_x_scalar);
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR, ForwardGrad, special_laguerre_polynomial_l_x_scalar);
-
-fn special_laguerre_polynomial_l_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_laguerre_polynomial_l", [out])?;
-    let _below = record::below();
-    ops::special_laguerre_polynomial_l_x_scalar_out(x, n, out)
+recorded_in_place! {
+    LGAMMA_(self_), edges of [self_];
+    LgammaBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT, Autograd, special_laguerre_polynomial_l_x_scalar_out);
-register!(
-    SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT,
-    ForwardGrad,
-    special_laguerre_polynomial_l_x_scalar_out
-);
-
-fn special_laguerre_polynomial_l_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_laguerre_polynomial_l_n_scalar(x, n)
-}
+out_variant! { LGAMMA_OUT(self_, out), refused of [self_, out] }
 
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR, Autograd, special_laguerre_polynomial_l_n_scalar);
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR, ForwardGrad, special_laguerre_polynomial_l_n_scalar);
-
-fn special_laguerre_polynomial_l_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_laguerre_polynomial_l", [out])?;
-    let _below = record::below();
-    ops::special_laguerre_polynomial_l_n_scalar_out(x, n, out)
+node! {
+    DigammaBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::polygamma(1, self_)?),
 }
 
-register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT, Autograd, special_laguerre_polynomial_l_n_scalar_out);
-register!(
-    SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT,
-    ForwardGrad,
-    special_laguerre_polynomial_l_n_scalar_out
-);
-
-fn special_legendre_polynomial_p(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_legendre_polynomial_p(x, n)
+recorded! {
+    DIGAMMA(self_) -> result, edges of [self_];
+    set_history(&mut result), DigammaBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P, Autograd, special_legendre_polynomial_p);
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P, ForwardGrad, special_legendre_polynomial_p);
-
-fn special_legendre_polynomial_p_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_legendre_polynomial_p", [out])?;
-    let _below = record::below();
-    ops::special_legendre_polynomial_p_out(x, n, out)
+recorded_in_place! {
+    DIGAMMA_(self_), edges of [self_];
+    DigammaBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT, Autograd, special_legendre_polynomial_p_out);
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT, ForwardGrad, special_legendre_polynomial_p_out);
+out_variant! { DIGAMMA_OUT(self_, out), refused of [self_, out] }
 
-fn special_legendre_polynomial_p_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_legendre_polynomial_p_x_scalar(x, n)
+node! {
+    PolygammaBackward0 { n: i64, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::polygamma(self.n + 1, self_)?),
 }
 
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR, Autograd, special_legendre_polynomial_p_x_scalar);
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR, ForwardGrad, special_legendre_polynomial_p_x_scalar);
-
-fn special_legendre_polynomial_p_x_scalar_out(
-    _: DispatchKeySet,
-    x: Scalar,
-    n: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_legendre_polynomial_p", [out])?;
-    let _below = record::below();
-    ops::special_legendre_polynomial_p_x_scalar_out(x, n, out)
+recorded! {
+    POLYGAMMA(n, self_) -> result, edges of [self_];
+    set_history(&mut result), PolygammaBackward0 { n, self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT, Autograd, special_legendre_polynomial_p_x_scalar_out);
-register!(
-    SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT,
-    ForwardGrad,
-    special_legendre_polynomial_p_x_scalar_out
-);
-
-fn special_legendre_polynomial_p_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_legendre_polynomial_p_n_scalar(x, n)
-}
+out_variant! { POLYGAMMA_OUT(n, self_, out), refused of [self_, out] }
 
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR, Autograd, special_legendre_polynomial_p_n_scalar);
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR, ForwardGrad, special_legendre_polynomial_p_n_scalar);
-
-fn special_legendre_polynomial_p_n_scalar_out(
-    _: DispatchKeySet,
-    x: &Tensor,
-    n: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("special_legendre_polynomial_p", [out])?;
-    let _below = record::below();
-    ops::special_legendre_polynomial_p_n_scalar_out(x, n, out)
+recorded_in_place! {
+    POLYGAMMA_(self_, n), edges of [self_];
+    PolygammaBackward0 { n, self_: record::original_always(self_)? }
 }
 
-register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT, Autograd, special_legendre_polynomial_p_n_scalar_out);
-register!(
-    SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT,
-    ForwardGrad,
-    special_legendre_polynomial_p_n_scalar_out
-);
-
-pub(super) struct SpecialBesselJ0Backward0 {
-    pub(super) self_: SavedVariable,
-}
+out_variant! { MVLGAMMA_OUT(self_, p, out), refused of [self_, out] }
 
-impl Backward for SpecialBesselJ0Backward0 {
-    const NAME: &'static str = "SpecialBesselJ0Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::neg(&ops::special_bessel_j1(self_)?)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+node! {
+    SpecialZetaBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ => record::not_implemented("special_zeta, for its exponent"),
+    other [other, self_] => ops::neg(&ops::_chain(grad, &ops::mul_tensor(self_,
+        &ops::special_zeta(&ops::add_scalar(self_, Scalar::Int(1), Scalar::Int(1))?, other)?)?)?),
 }
 
-fn special_bessel_j0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_bessel_j0(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialBesselJ0Backward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    SPECIAL_ZETA(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    SpecialZetaBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
 }
 
-register!(SPECIAL_BESSEL_J0, Autograd, special_bessel_j0);
+out_variant! { SPECIAL_ZETA_OUT(self_, other, out), refused of [self_, other, out] }
 
-fn special_bessel_j0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_bessel_j0", [self_, out])?;
-    let _below = record::below();
-    ops::special_bessel_j0_out(self_, out)
+node! {
+    SpecialZetaBackward1 { other: SavedVariable, self_: Scalar } gradients(self, grads, grad = 0) [other];
+    other => ops::neg(&ops::_chain(&ops::mul_scalar(grad, self.self_)?,
+        &ops::special_zeta_self_scalar(scalar::add(self.self_, Scalar::Int(1)), other)?)?),
 }
-
-register!(SPECIAL_BESSEL_J0_OUT, Autograd, special_bessel_j0_out);
-register!(SPECIAL_BESSEL_J0_OUT, ForwardGrad, special_bessel_j0_out);
 
-pub(super) struct SpecialBesselJ1Backward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+recorded! {
+    SPECIAL_ZETA_SELF_SCALAR(self_, other) -> result, edges of [other];
+    set_history(&mut result), SpecialZetaBackward1 { other: SavedVariable::input(other, 0)?, self_ }
 }
 
-impl Backward for SpecialBesselJ1Backward0 {
-    const NAME: &'static str = "SpecialBesselJ1Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::where_scalarself(
-                        &ops::eq_scalar(self_, Scalar::Int(0))?,
-                        Scalar::Float(0.5),
-                        &ops::sub_tensor(
-                            &ops::special_bessel_j0(self_)?,
-                            &ops::div_tensor(result, self_)?,
-                            Scalar::Int(1),
-                        )?,
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
+out_variant! { SPECIAL_ZETA_SELF_SCALAR_OUT(self_, other, out), refused of [other, out] }
 
-fn special_bessel_j1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_bessel_j1(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialBesselJ1Backward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    SpecialZetaBackward2 {} gradients(self, grads) [];
+    self_ => record::not_implemented("special_zeta, for its exponent"),
 }
 
-register!(SPECIAL_BESSEL_J1, Autograd, special_bessel_j1);
-
-fn special_bessel_j1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_bessel_j1", [self_, out])?;
-    let _below = record::below();
-    ops::special_bessel_j1_out(self_, out)
+recorded! {
+    SPECIAL_ZETA_OTHER_SCALAR(self_, other) -> result, edges of [self_];
+    set_history(&mut result), SpecialZetaBackward2 {}
 }
-
-register!(SPECIAL_BESSEL_J1_OUT, Autograd, special_bessel_j1_out);
-register!(SPECIAL_BESSEL_J1_OUT, ForwardGrad, special_bessel_j1_out);
 
-pub(super) struct SpecialBesselY0Backward0 {
-    pub(super) self_: SavedVariable,
-}
+out_variant! { SPECIAL_ZETA_OTHER_SCALAR_OUT(self_, other, out), refused of [self_, out] }
 
-impl Backward for SpecialBesselY0Backward0 {
-    const NAME: &'static str = "SpecialBesselY0Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::neg(&ops::special_bessel_y1(self_)?)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+node! {
+    I0Backward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::special_i1(self_)?),
 }
 
-fn special_bessel_y0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_bessel_y0(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialBesselY0Backward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    I0(self_) -> result, edges of [self_];
+    set_history(&mut result), I0Backward0 { self_: SavedVariable::input(self_, 0)? }
 }
-
-register!(SPECIAL_BESSEL_Y0, Autograd, special_bessel_y0);
 
-fn special_bessel_y0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_bessel_y0", [self_, out])?;
-    let _below = record::below();
-    ops::special_bessel_y0_out(self_, out)
+recorded_in_place! {
+    I0_(self_), edges of [self_];
+    I0Backward0 { self_: record::original_always(self_)? }
 }
 
-register!(SPECIAL_BESSEL_Y0_OUT, Autograd, special_bessel_y0_out);
-register!(SPECIAL_BESSEL_Y0_OUT, ForwardGrad, special_bessel_y0_out);
+out_variant! { I0_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct SpecialBesselY1Backward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+node! {
+    SpecialI0EBackward0 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(grad, &ops::sub_tensor(&ops::special_i1e(self_)?, &ops::mul_tensor(&ops::sgn(self_)?,
+        result)?, Scalar::Int(1))?),
 }
 
-impl Backward for SpecialBesselY1Backward0 {
-    const NAME: &'static str = "SpecialBesselY1Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::sub_tensor(
-                        &ops::special_bessel_y0(self_)?,
-                        &ops::div_tensor(result, self_)?,
-                        Scalar::Int(1),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
+recorded! {
+    SPECIAL_I0E(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    SpecialI0EBackward0 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-fn special_bessel_y1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_bessel_y1(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialBesselY1Backward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
+out_variant! { SPECIAL_I0E_OUT(self_, out), refused of [self_, out] }
 
-register!(SPECIAL_BESSEL_Y1, Autograd, special_bessel_y1);
-
-fn special_bessel_y1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_bessel_y1", [self_, out])?;
-    let _below = record::below();
-    ops::special_bessel_y1_out(self_, out)
+node! {
+    SpecialI1Backward0 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(grad, &ops::where_scalarself(&ops::eq_scalar(self_, Scalar::Int(0))?, Scalar::Float(0.5),
+        &ops::sub_tensor(&ops::i0(self_)?, &ops::div_tensor(result, self_)?, Scalar::Int(1))?)?),
 }
-
-register!(SPECIAL_BESSEL_Y1_OUT, Autograd, special_bessel_y1_out);
-register!(SPECIAL_BESSEL_Y1_OUT, ForwardGrad, special_bessel_y1_out);
 
-pub(super) struct SpecialModifiedBesselK0Backward0 {
-    pub(super) self_: SavedVariable,
+recorded! {
+    SPECIAL_I1(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    SpecialI1Backward0 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for SpecialModifiedBesselK0Backward0 {
-    const NAME: &'static str = "SpecialModifiedBesselK0Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::neg(&ops::special_modified_bessel_k1(self_)?)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
+out_variant! { SPECIAL_I1_OUT(self_, out), refused of [self_, out] }
 
-fn special_modified_bessel_k0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_modified_bessel_k0(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialModifiedBesselK0Backward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    SpecialI1EBackward0 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(grad, &ops::where_scalarself(&ops::eq_scalar(self_, Scalar::Int(0))?, Scalar::Float(0.5),
+        &ops::sub_tensor(&ops::special_i0e(self_)?, &ops::mul_tensor(result, &ops::add_tensor(&ops::sgn(self_)?,
+        &ops::mul_scalar(&ops::reciprocal(self_)?, Scalar::Int(1))?, Scalar::Int(1))?)?, Scalar::Int(1))?)?),
 }
-
-register!(SPECIAL_MODIFIED_BESSEL_K0, Autograd, special_modified_bessel_k0);
 
-fn special_modified_bessel_k0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_modified_bessel_k0", [self_, out])?;
-    let _below = record::below();
-    ops::special_modified_bessel_k0_out(self_, out)
+recorded! {
+    SPECIAL_I1E(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    SpecialI1EBackward0 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(SPECIAL_MODIFIED_BESSEL_K0_OUT, Autograd, special_modified_bessel_k0_out);
-register!(SPECIAL_MODIFIED_BESSEL_K0_OUT, ForwardGrad, special_modified_bessel_k0_out);
+out_variant! { SPECIAL_I1E_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct SpecialModifiedBesselK1Backward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for SpecialModifiedBesselK1Backward0 {
-    const NAME: &'static str = "SpecialModifiedBesselK1Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::sub_tensor(
-                        &ops::neg(&ops::special_modified_bessel_k0(self_)?)?,
-                        &ops::div_tensor(result, self_)?,
-                        Scalar::Int(1),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
+node! {
+    IgammaBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ => record::not_implemented("igamma, for its exponent"),
+    other [other, self_] => ops::_chain(grad,
+        &ops::exp(&ops::sub_tensor(&ops::sub_tensor(&ops::mul_tensor(&ops::sub_scalar(self_, Scalar::Int(1),
+        Scalar::Int(1))?, &ops::log(other)?)?, other, Scalar::Int(1))?, &ops::lgamma(self_)?, Scalar::Int(1))?)?),
+}
+
+recorded! {
+    IGAMMA(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    IgammaBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
+}
+
+recorded_in_place! {
+    IGAMMA_(self_, other), edges of [self_, other];
+    IgammaBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::original(edges[1].is_some(), self_)? }
+}
+
+out_variant! { IGAMMA_OUT(self_, other, out), refused of [self_, other, out] }
+
+node! {
+    IgammacBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ => record::not_implemented("igammac, for its exponent"),
+    other [other, self_] => ops::neg(&ops::_chain(grad,
+        &ops::exp(&ops::sub_tensor(&ops::sub_tensor(&ops::mul_tensor(&ops::sub_scalar(self_, Scalar::Int(1),
+        Scalar::Int(1))?, &ops::log(other)?)?, other, Scalar::Int(1))?, &ops::lgamma(self_)?, Scalar::Int(1))?)?)?),
+}
+
+recorded! {
+    IGAMMAC(self_, other) -> result, edges of [self_, other];
+    set_history(&mut result),
+    IgammacBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::saved_input(edges[1].is_some(), self_, 0)? }
+}
+
+recorded_in_place! {
+    IGAMMAC_(self_, other), edges of [self_, other];
+    IgammacBackward0 { other: record::saved_input(edges[1].is_some(), other, 1)?,
+        self_: record::original(edges[1].is_some(), self_)? }
+}
+
+out_variant! { IGAMMAC_OUT(self_, other, out), refused of [self_, other, out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_T(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_U(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_V(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_W(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR(x, n) }
+out_variant! { SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR(x, n) }
+out_variant! { SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_HERMITE_POLYNOMIAL_H(x, n) }
+out_variant! { SPECIAL_HERMITE_POLYNOMIAL_H_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR(x, n) }
+out_variant! { SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR(x, n) }
+out_variant! { SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_HERMITE_POLYNOMIAL_HE(x, n) }
+out_variant! { SPECIAL_HERMITE_POLYNOMIAL_HE_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR(x, n) }
+out_variant! { SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR(x, n) }
+out_variant! { SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_LAGUERRE_POLYNOMIAL_L(x, n) }
+out_variant! { SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR(x, n) }
+out_variant! { SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR(x, n) }
+out_variant! { SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_LEGENDRE_POLYNOMIAL_P(x, n) }
+out_variant! { SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR(x, n) }
+out_variant! { SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT(x, n, out), refused of [out] }
+unrecorded! { SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR(x, n) }
+out_variant! { SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT(x, n, out), refused of [out] }
 
-fn special_modified_bessel_k1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_modified_bessel_k1(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialModifiedBesselK1Backward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    SpecialBesselJ0Backward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::neg(&ops::special_bessel_j1(self_)?)?),
 }
 
-register!(SPECIAL_MODIFIED_BESSEL_K1, Autograd, special_modified_bessel_k1);
-
-fn special_modified_bessel_k1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_modified_bessel_k1", [self_, out])?;
-    let _below = record::below();
-    ops::special_modified_bessel_k1_out(self_, out)
+recorded! {
+    SPECIAL_BESSEL_J0(self_) -> result, edges of [self_];
+    set_history(&mut result), SpecialBesselJ0Backward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(SPECIAL_MODIFIED_BESSEL_K1_OUT, Autograd, special_modified_bessel_k1_out);
-register!(SPECIAL_MODIFIED_BESSEL_K1_OUT, ForwardGrad, special_modified_bessel_k1_out);
+out_variant! { SPECIAL_BESSEL_J0_OUT(self_, out), refused of [self_, out] }
 
-fn special_scaled_modified_bessel_k0(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_scaled_modified_bessel_k0(x)
+node! {
+    SpecialBesselJ1Backward0 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(grad, &ops::where_scalarself(&ops::eq_scalar(self_, Scalar::Int(0))?, Scalar::Float(0.5),
+        &ops::sub_tensor(&ops::special_bessel_j0(self_)?, &ops::div_tensor(result, self_)?, Scalar::Int(1))?)?),
 }
-
-register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0, Autograd, special_scaled_modified_bessel_k0);
-register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0, ForwardGrad, special_scaled_modified_bessel_k0);
 
-fn special_scaled_modified_bessel_k0_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_scaled_modified_bessel_k0", [out])?;
-    let _below = record::below();
-    ops::special_scaled_modified_bessel_k0_out(x, out)
+recorded! {
+    SPECIAL_BESSEL_J1(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    SpecialBesselJ1Backward0 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT, Autograd, special_scaled_modified_bessel_k0_out);
-register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT, ForwardGrad, special_scaled_modified_bessel_k0_out);
+out_variant! { SPECIAL_BESSEL_J1_OUT(self_, out), refused of [self_, out] }
 
-fn special_scaled_modified_bessel_k1(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_scaled_modified_bessel_k1(x)
+node! {
+    SpecialBesselY0Backward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::neg(&ops::special_bessel_y1(self_)?)?),
 }
 
-register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1, Autograd, special_scaled_modified_bessel_k1);
-register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1, ForwardGrad, special_scaled_modified_bessel_k1);
-
-fn special_scaled_modified_bessel_k1_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_scaled_modified_bessel_k1", [out])?;
-    let _below = record::below();
-    ops::special_scaled_modified_bessel_k1_out(x, out)
+recorded! {
+    SPECIAL_BESSEL_Y0(self_) -> result, edges of [self_];
+    set_history(&mut result), SpecialBesselY0Backward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT, Autograd, special_scaled_modified_bessel_k1_out);
-register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT, ForwardGrad, special_scaled_modified_bessel_k1_out);
+out_variant! { SPECIAL_BESSEL_Y0_OUT(self_, out), refused of [self_, out] }
 
-fn special_spherical_bessel_j0(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_spherical_bessel_j0(x)
+node! {
+    SpecialBesselY1Backward0 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(grad, &ops::sub_tensor(&ops::special_bessel_y0(self_)?, &ops::div_tensor(result, self_)?,
+        Scalar::Int(1))?),
 }
 
-register!(SPECIAL_SPHERICAL_BESSEL_J0, Autograd, special_spherical_bessel_j0);
-register!(SPECIAL_SPHERICAL_BESSEL_J0, ForwardGrad, special_spherical_bessel_j0);
-
-fn special_spherical_bessel_j0_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_spherical_bessel_j0", [out])?;
-    let _below = record::below();
-    ops::special_spherical_bessel_j0_out(x, out)
+recorded! {
+    SPECIAL_BESSEL_Y1(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    SpecialBesselY1Backward0 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(SPECIAL_SPHERICAL_BESSEL_J0_OUT, Autograd, special_spherical_bessel_j0_out);
-register!(SPECIAL_SPHERICAL_BESSEL_J0_OUT, ForwardGrad, special_spherical_bessel_j0_out);
+out_variant! { SPECIAL_BESSEL_Y1_OUT(self_, out), refused of [self_, out] }
 
-fn special_airy_ai(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_airy_ai(x)
+node! {
+    SpecialModifiedBesselK0Backward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::neg(&ops::special_modified_bessel_k1(self_)?)?),
 }
-
-register!(SPECIAL_AIRY_AI, Autograd, special_airy_ai);
-register!(SPECIAL_AIRY_AI, ForwardGrad, special_airy_ai);
 
-fn special_airy_ai_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_airy_ai", [out])?;
-    let _below = record::below();
-    ops::special_airy_ai_out(x, out)
+recorded! {
+    SPECIAL_MODIFIED_BESSEL_K0(self_) -> result, edges of [self_];
+    set_history(&mut result), SpecialModifiedBesselK0Backward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(SPECIAL_AIRY_AI_OUT, Autograd, special_airy_ai_out);
-register!(SPECIAL_AIRY_AI_OUT, ForwardGrad, special_airy_ai_out);
+out_variant! { SPECIAL_MODIFIED_BESSEL_K0_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct SpecialModifiedBesselI0Backward0 {
-    pub(super) self_: SavedVariable,
+node! {
+    SpecialModifiedBesselK1Backward0 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(grad, &ops::sub_tensor(&ops::neg(&ops::special_modified_bessel_k0(self_)?)?,
+        &ops::div_tensor(result, self_)?, Scalar::Int(1))?),
 }
 
-impl Backward for SpecialModifiedBesselI0Backward0 {
-    const NAME: &'static str = "SpecialModifiedBesselI0Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::special_modified_bessel_i1(self_)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded! {
+    SPECIAL_MODIFIED_BESSEL_K1(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    SpecialModifiedBesselK1Backward0 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result,
+        0)? }
 }
 
-fn special_modified_bessel_i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_modified_bessel_i0(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialModifiedBesselI0Backward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPECIAL_MODIFIED_BESSEL_I0, Autograd, special_modified_bessel_i0);
+out_variant! { SPECIAL_MODIFIED_BESSEL_K1_OUT(self_, out), refused of [self_, out] }
+unrecorded! { SPECIAL_SCALED_MODIFIED_BESSEL_K0(x) }
+out_variant! { SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT(x, out), refused of [out] }
+unrecorded! { SPECIAL_SCALED_MODIFIED_BESSEL_K1(x) }
+out_variant! { SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT(x, out), refused of [out] }
+unrecorded! { SPECIAL_SPHERICAL_BESSEL_J0(x) }
+out_variant! { SPECIAL_SPHERICAL_BESSEL_J0_OUT(x, out), refused of [out] }
+unrecorded! { SPECIAL_AIRY_AI(x) }
+out_variant! { SPECIAL_AIRY_AI_OUT(x, out), refused of [out] }
 
-fn special_modified_bessel_i0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_modified_bessel_i0", [self_, out])?;
-    let _below = record::below();
-    ops::special_modified_bessel_i0_out(self_, out)
+node! {
+    SpecialModifiedBesselI0Backward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::special_modified_bessel_i1(self_)?),
 }
 
-register!(SPECIAL_MODIFIED_BESSEL_I0_OUT, Autograd, special_modified_bessel_i0_out);
-register!(SPECIAL_MODIFIED_BESSEL_I0_OUT, ForwardGrad, special_modified_bessel_i0_out);
-
-pub(super) struct SpecialModifiedBesselI1Backward0 {
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+recorded! {
+    SPECIAL_MODIFIED_BESSEL_I0(self_) -> result, edges of [self_];
+    set_history(&mut result), SpecialModifiedBesselI0Backward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-impl Backward for SpecialModifiedBesselI1Backward0 {
-    const NAME: &'static str = "SpecialModifiedBesselI1Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::where_scalarself(
-                        &ops::eq_scalar(self_, Scalar::Int(0))?,
-                        Scalar::Float(0.5),
-                        &ops::sub_tensor(
-                            &ops::special_modified_bessel_i0(self_)?,
-                            &ops::div_tensor(result, self_)?,
-                            Scalar::Int(1),
-                        )?,
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
+out_variant! { SPECIAL_MODIFIED_BESSEL_I0_OUT(self_, out), refused of [self_, out] }
 
-fn special_modified_bessel_i1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::special_modified_bessel_i1(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SpecialModifiedBesselI1Backward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    SpecialModifiedBesselI1Backward0 { self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(grad, &ops::where_scalarself(&ops::eq_scalar(self_, Scalar::Int(0))?, Scalar::Float(0.5),
+        &ops::sub_tensor(&ops::special_modified_bessel_i0(self_)?, &ops::div_tensor(result, self_)?,
+        Scalar::Int(1))?)?),
 }
-
-register!(SPECIAL_MODIFIED_BESSEL_I1, Autograd, special_modified_bessel_i1);
 
-fn special_modified_bessel_i1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_modified_bessel_i1", [self_, out])?;
-    let _below = record::below();
-    ops::special_modified_bessel_i1_out(self_, out)
+recorded! {
+    SPECIAL_MODIFIED_BESSEL_I1(self_) -> result, edges of [self_];
+    set_history(&mut result),
+    SpecialModifiedBesselI1Backward0 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result,
+        0)? }
 }
 
-register!(SPECIAL_MODIFIED_BESSEL_I1_OUT, Autograd, special_modified_bessel_i1_out);
-register!(SPECIAL_MODIFIED_BESSEL_I1_OUT, ForwardGrad, special_modified_bessel_i1_out);
+out_variant! { SPECIAL_MODIFIED_BESSEL_I1_OUT(self_, out), refused of [self_, out] }

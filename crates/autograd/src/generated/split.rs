@@ -2,125 +2,42 @@
 
 //! Recording of the operators in `split`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::formulas;
+use crate::record::{node, recorded, tracked};
+use flambeau_core::DimVec;
 
-pub(super) struct SplitBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) split_size: i64,
+node! {
+    SplitBackward0 { dim: i64, self_sizes: DimVec, split_size: i64 } gradients(self, grads) [];
+    self_ => formulas::split_backward(grads, self.split_size, self.dim, &self.self_sizes),
 }
 
-impl Backward for SplitBackward0 {
-    const NAME: &'static str = "SplitBackward0";
-    const SAVES: bool = false;
+recorded! {
+    SPLIT_TENSOR(self_, split_size, dim) -> result, edges of [self_];
+    set_history_of_all(&flambeau_core::fallible::collect(result.iter())?),
+    SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size }
+}
+tracked! { SPLIT_TENSOR(self_, split_size, dim), views of self_ }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        record::gradients(
-            cx,
-            [&|| formulas::split_backward(grads, self.split_size, self.dim, &self.self_sizes)],
-        )
-    }
+node! {
+    SplitWithSizesBackward0 { dim: i64, self_sizes: DimVec, split_sizes: DimVec } gradients(self, grads) [];
+    self_ => formulas::split_with_sizes_backward(grads, &self.split_sizes, self.dim, &self.self_sizes),
 }
 
-fn split_tensor(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    let result = {
-        let _below = record::below();
-        ops::split_tensor(self_, split_size, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size };
-        record::set_history_of_all(&flambeau_core::fallible::collect(result.iter())?, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    SPLIT_WITH_SIZES(self_, split_sizes, dim) -> result, edges of [self_];
+    set_history_of_all(&flambeau_core::fallible::collect(result.iter())?),
+    SplitWithSizesBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()),
+        split_sizes: DimVec::from_slice(split_sizes) }
+}
+tracked! { SPLIT_WITH_SIZES(self_, split_sizes, dim), views of self_ }
+
+node! {
+    UnbindBackward0 { dim: i64 } gradients(self, grads) [];
+    self_ => formulas::unbind_backward(grads, self.dim),
 }
 
-register!(SPLIT_TENSOR, Autograd, split_tensor);
-
-fn split_tensor_tracked(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    record::views(self_, || ops::split_tensor(self_, split_size, dim))
+recorded! {
+    UNBIND_INT(self_, dim) -> result, edges of [self_];
+    set_history_of_all(&flambeau_core::fallible::collect(result.iter())?), UnbindBackward0 { dim }
 }
-
-register!(SPLIT_TENSOR, ADInplaceOrView, split_tensor_tracked);
-
-pub(super) struct SplitWithSizesBackward0 {
-    pub(super) dim: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) split_sizes: DimVec,
-}
-
-impl Backward for SplitWithSizesBackward0 {
-    const NAME: &'static str = "SplitWithSizesBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        record::gradients(
-            cx,
-            [&|| formulas::split_with_sizes_backward(grads, &self.split_sizes, self.dim, &self.self_sizes)],
-        )
-    }
-}
-
-fn split_with_sizes(_: DispatchKeySet, self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    let result = {
-        let _below = record::below();
-        ops::split_with_sizes(self_, split_sizes, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SplitWithSizesBackward0 {
-            dim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            split_sizes: DimVec::from_slice(split_sizes),
-        };
-        record::set_history_of_all(&flambeau_core::fallible::collect(result.iter())?, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SPLIT_WITH_SIZES, Autograd, split_with_sizes);
-
-fn split_with_sizes_tracked(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    split_sizes: &[i64],
-    dim: i64,
-) -> Result<Vec<Tensor>> {
-    record::views(self_, || ops::split_with_sizes(self_, split_sizes, dim))
-}
-
-register!(SPLIT_WITH_SIZES, ADInplaceOrView, split_with_sizes_tracked);
-
-pub(super) struct UnbindBackward0 {
-    pub(super) dim: i64,
-}
-
-impl Backward for UnbindBackward0 {
-    const NAME: &'static str = "UnbindBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        record::gradients(cx, [&|| formulas::unbind_backward(grads, self.dim)])
-    }
-}
-
-fn unbind_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    let result = {
-        let _below = record::below();
-        ops::unbind_int(self_, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = UnbindBackward0 { dim };
-        record::set_history_of_all(&flambeau_core::fallible::collect(result.iter())?, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(UNBIND_INT, Autograd, unbind_int);
-
-fn unbind_int_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    record::views(self_, || ops::unbind_int(self_, dim))
-}
-
-register!(UNBIND_INT, ADInplaceOrView, unbind_int_tracked);
+tracked! { UNBIND_INT(self_, dim), views of self_ }

@@ -2,611 +2,133 @@
 
 //! Recording of the operators in `sum_prod_any`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar, ScalarType};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded, unrecorded};
+use crate::{SavedVariable, formulas};
+use flambeau_core::{DimVec, Scalar};
+use flambeau_ops::ops;
 
-pub(super) struct SumBackward0 {
-    pub(super) self_sizes: DimVec,
+node! {
+    SumBackward0 { self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => ops::expand(grad, &self.self_sizes, false),
 }
 
-impl Backward for SumBackward0 {
-    const NAME: &'static str = "SumBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::expand(grad, &self.self_sizes, false)])
-    }
+recorded! {
+    SUM(self_, dtype) -> result, edges of [self_];
+    set_history(&mut result), SumBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-fn sum(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sum(self_, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SumBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { SUM_OUT(self_, dtype, out), refused of [self_, out] }
+
+node! {
+    SumBackward1 { dim: Option<DimVec>, keepdim: bool, self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => formulas::sum_backward(grad, &self.self_sizes, self.dim.as_deref(), self.keepdim),
 }
 
-register!(SUM, Autograd, sum);
-
-fn sum_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    record::check_out("sum", [self_, out])?;
-    let _below = record::below();
-    ops::sum_out(self_, dtype, out)
+recorded! {
+    SUM_DIM_INTLIST(self_, dim, keepdim, dtype) -> result, edges of [self_];
+    set_history(&mut result),
+    SumBackward1 { dim: dim.map(DimVec::from_slice), keepdim, self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-register!(SUM_OUT, Autograd, sum_out);
-register!(SUM_OUT, ForwardGrad, sum_out);
+out_variant! { SUM_INTLIST_OUT(self_, dim, keepdim, dtype, out), refused of [self_, out] }
 
-pub(super) struct SumBackward1 {
-    pub(super) dim: Option<DimVec>,
-    pub(super) keepdim: bool,
-    pub(super) self_sizes: DimVec,
+node! {
+    NansumBackward0 { dim: Option<DimVec>, keepdim: bool, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [self_];
+    self_ => ops::where_scalarself(&ops::isnan(self_)?, Scalar::Int(0), &formulas::sum_backward(grad, self_.sizes(),
+        self.dim.as_deref(), self.keepdim)?),
 }
 
-impl Backward for SumBackward1 {
-    const NAME: &'static str = "SumBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| formulas::sum_backward(grad, &self.self_sizes, self.dim.as_deref(), self.keepdim)],
-        )
-    }
+recorded! {
+    NANSUM(self_, dim, keepdim, dtype) -> result, edges of [self_];
+    set_history(&mut result),
+    NansumBackward0 { dim: dim.map(DimVec::from_slice), keepdim, self_: SavedVariable::input(self_, 0)? }
 }
 
-fn sum_dim_intlist(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sum_dim_intlist(self_, dim, keepdim, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SumBackward1 {
-            dim: dim.map(DimVec::from_slice),
-            keepdim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { NANSUM_OUT(self_, dim, keepdim, dtype, out), refused of [self_, out] }
+
+node! {
+    MeanBackward0 { self_sizes: DimVec, self_numel: i64 } gradients(self, grads, grad = 0) [];
+    self_ => Ok(if self.self_numel == 0 { ops::expand(grad, &self.self_sizes,
+        false)? } else { ops::expand(&ops::mul_scalar(grad, Scalar::Float(1.0 / (self.self_numel as f64)))?,
+        &self.self_sizes, false)? }),
 }
 
-register!(SUM_DIM_INTLIST, Autograd, sum_dim_intlist);
-
-fn sum_intlist_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("sum", [self_, out])?;
-    let _below = record::below();
-    ops::sum_intlist_out(self_, dim, keepdim, dtype, out)
+recorded! {
+    MEAN(self_, dtype) -> result, edges of [self_];
+    set_history(&mut result),
+    MeanBackward0 { self_sizes: DimVec::from_slice(self_.sizes()), self_numel: self_.numel() }
 }
 
-register!(SUM_INTLIST_OUT, Autograd, sum_intlist_out);
-register!(SUM_INTLIST_OUT, ForwardGrad, sum_intlist_out);
+out_variant! { MEAN_DTYPE_OUT(self_, dtype, out), refused of [self_, out] }
 
-pub(super) struct NansumBackward0 {
-    pub(super) dim: Option<DimVec>,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
+node! {
+    MeanBackward1 { dim: Option<DimVec>, keepdim: bool, self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => formulas::mean_backward(grad, &self.self_sizes, self.dim.as_deref(), self.keepdim),
 }
 
-impl Backward for NansumBackward0 {
-    const NAME: &'static str = "NansumBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::where_scalarself(
-                    &ops::isnan(self_)?,
-                    Scalar::Int(0),
-                    &formulas::sum_backward(grad, self_.sizes(), self.dim.as_deref(), self.keepdim)?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded! {
+    MEAN_DIM(self_, dim, keepdim, dtype) -> result, edges of [self_];
+    set_history(&mut result),
+    MeanBackward1 { dim: dim.map(DimVec::from_slice), keepdim, self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-fn nansum(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::nansum(self_, dim, keepdim, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = NansumBackward0 {
-            dim: dim.map(DimVec::from_slice),
-            keepdim,
-            self_: SavedVariable::input(self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { MEAN_OUT(self_, dim, keepdim, dtype, out), refused of [self_, out] }
+
+node! {
+    ProdBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => formulas::prod_backward(grad, self_, None, false),
 }
 
-register!(NANSUM, Autograd, nansum);
-
-fn nansum_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("nansum", [self_, out])?;
-    let _below = record::below();
-    ops::nansum_out(self_, dim, keepdim, dtype, out)
+recorded! {
+    PROD(self_, dtype) -> result, edges of [self_];
+    set_history(&mut result), ProdBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(NANSUM_OUT, Autograd, nansum_out);
-register!(NANSUM_OUT, ForwardGrad, nansum_out);
+out_variant! { PROD_OUT(self_, dtype, out), refused of [self_, out] }
 
-pub(super) struct MeanBackward0 {
-    pub(super) self_sizes: DimVec,
-    pub(super) self_numel: i64,
+node! {
+    ProdBackward1 { dim: i64, keepdim: bool, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => formulas::prod_backward(grad, self_, Some(self.dim), self.keepdim),
 }
 
-impl Backward for MeanBackward0 {
-    const NAME: &'static str = "MeanBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| {
-                Ok(if self.self_numel == 0 {
-                    ops::expand(grad, &self.self_sizes, false)?
-                } else {
-                    ops::expand(
-                        &ops::mul_scalar(grad, Scalar::Float(1.0 / (self.self_numel as f64)))?,
-                        &self.self_sizes,
-                        false,
-                    )?
-                })
-            }],
-        )
-    }
+recorded! {
+    PROD_DIM_INT(self_, dim, keepdim, dtype) -> result, edges of [self_];
+    set_history(&mut result), ProdBackward1 { dim, keepdim, self_: SavedVariable::input(self_, 0)? }
 }
 
-fn mean(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mean(self_, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward =
-            MeanBackward0 { self_sizes: DimVec::from_slice(self_.sizes()), self_numel: self_.numel() };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { PROD_INT_OUT(self_, dim, keepdim, dtype, out), refused of [self_, out] }
+unrecorded! { ANY(self_) }
+out_variant! { ANY_ALL_OUT(self_, out), refused of [out] }
+unrecorded! { ANY_DIM(self_, dim, keepdim) }
+out_variant! { ANY_OUT(self_, dim, keepdim, out), refused of [out] }
+unrecorded! { ANY_DIMS(self_, dim, keepdim) }
+out_variant! { ANY_DIMS_OUT(self_, dim, keepdim, out), refused of [out] }
+unrecorded! { ALL(self_) }
+out_variant! { ALL_ALL_OUT(self_, out), refused of [out] }
+unrecorded! { ALL_DIM(self_, dim, keepdim) }
+out_variant! { ALL_OUT(self_, dim, keepdim, out), refused of [out] }
+unrecorded! { ALL_DIMS(self_, dim, keepdim) }
+out_variant! { ALL_DIMS_OUT(self_, dim, keepdim, out), refused of [out] }
+unrecorded! { COUNT_NONZERO(self_, dim) }
+out_variant! { COUNT_NONZERO_OUT(self_, dim, out), refused of [out] }
+unrecorded! { COUNT_NONZERO_DIM_INTLIST(self_, dim) }
+out_variant! { COUNT_NONZERO_DIM_INTLIST_OUT(self_, dim, out), refused of [out] }
+
+node! {
+    LogsumexpBackward0 { dim: DimVec, keepdim: bool, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => ops::_chain(&formulas::restored_dims(grad, self_.sizes(), &self.dim, self.keepdim)?,
+        &ops::exp(&ops::sub_tensor(self_, &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
+        Scalar::Int(1))?)?),
 }
 
-register!(MEAN, Autograd, mean);
-
-fn mean_dtype_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    record::check_out("mean", [self_, out])?;
-    let _below = record::below();
-    ops::mean_dtype_out(self_, dtype, out)
+recorded! {
+    LOGSUMEXP(self_, dim, keepdim) -> result, edges of [self_];
+    set_history(&mut result),
+    LogsumexpBackward0 { dim: DimVec::from_slice(dim), keepdim, self_: SavedVariable::input(self_, 0)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-register!(MEAN_DTYPE_OUT, Autograd, mean_dtype_out);
-register!(MEAN_DTYPE_OUT, ForwardGrad, mean_dtype_out);
-
-pub(super) struct MeanBackward1 {
-    pub(super) dim: Option<DimVec>,
-    pub(super) keepdim: bool,
-    pub(super) self_sizes: DimVec,
-}
-
-impl Backward for MeanBackward1 {
-    const NAME: &'static str = "MeanBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| formulas::mean_backward(grad, &self.self_sizes, self.dim.as_deref(), self.keepdim)],
-        )
-    }
-}
-
-fn mean_dim(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::mean_dim(self_, dim, keepdim, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MeanBackward1 {
-            dim: dim.map(DimVec::from_slice),
-            keepdim,
-            self_sizes: DimVec::from_slice(self_.sizes()),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MEAN_DIM, Autograd, mean_dim);
-
-fn mean_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("mean", [self_, out])?;
-    let _below = record::below();
-    ops::mean_out(self_, dim, keepdim, dtype, out)
-}
-
-register!(MEAN_OUT, Autograd, mean_out);
-register!(MEAN_OUT, ForwardGrad, mean_out);
-
-pub(super) struct ProdBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for ProdBackward0 {
-    const NAME: &'static str = "ProdBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::prod_backward(grad, self_, None, false)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::prod(self_, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ProdBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(PROD, Autograd, prod);
-
-fn prod_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    record::check_out("prod", [self_, out])?;
-    let _below = record::below();
-    ops::prod_out(self_, dtype, out)
-}
-
-register!(PROD_OUT, Autograd, prod_out);
-register!(PROD_OUT, ForwardGrad, prod_out);
-
-pub(super) struct ProdBackward1 {
-    pub(super) dim: i64,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for ProdBackward1 {
-    const NAME: &'static str = "ProdBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::prod_backward(grad, self_, Some(self.dim), self.keepdim)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn prod_dim_int(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::prod_dim_int(self_, dim, keepdim, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ProdBackward1 { dim, keepdim, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(PROD_DIM_INT, Autograd, prod_dim_int);
-
-fn prod_int_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("prod", [self_, out])?;
-    let _below = record::below();
-    ops::prod_int_out(self_, dim, keepdim, dtype, out)
-}
-
-register!(PROD_INT_OUT, Autograd, prod_int_out);
-register!(PROD_INT_OUT, ForwardGrad, prod_int_out);
-
-fn any(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::any(self_)
-}
-
-register!(ANY, Autograd, any);
-register!(ANY, ForwardGrad, any);
-
-fn any_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("any", [out])?;
-    let _below = record::below();
-    ops::any_all_out(self_, out)
-}
-
-register!(ANY_ALL_OUT, Autograd, any_all_out);
-register!(ANY_ALL_OUT, ForwardGrad, any_all_out);
-
-fn any_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let _below = record::below();
-    ops::any_dim(self_, dim, keepdim)
-}
-
-register!(ANY_DIM, Autograd, any_dim);
-register!(ANY_DIM, ForwardGrad, any_dim);
-
-fn any_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("any", [out])?;
-    let _below = record::below();
-    ops::any_out(self_, dim, keepdim, out)
-}
-
-register!(ANY_OUT, Autograd, any_out);
-register!(ANY_OUT, ForwardGrad, any_out);
-
-fn any_dims(_: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let _below = record::below();
-    ops::any_dims(self_, dim, keepdim)
-}
-
-register!(ANY_DIMS, Autograd, any_dims);
-register!(ANY_DIMS, ForwardGrad, any_dims);
-
-fn any_dims_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("any", [out])?;
-    let _below = record::below();
-    ops::any_dims_out(self_, dim, keepdim, out)
-}
-
-register!(ANY_DIMS_OUT, Autograd, any_dims_out);
-register!(ANY_DIMS_OUT, ForwardGrad, any_dims_out);
-
-fn all(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::all(self_)
-}
-
-register!(ALL, Autograd, all);
-register!(ALL, ForwardGrad, all);
-
-fn all_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("all", [out])?;
-    let _below = record::below();
-    ops::all_all_out(self_, out)
-}
-
-register!(ALL_ALL_OUT, Autograd, all_all_out);
-register!(ALL_ALL_OUT, ForwardGrad, all_all_out);
-
-fn all_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let _below = record::below();
-    ops::all_dim(self_, dim, keepdim)
-}
-
-register!(ALL_DIM, Autograd, all_dim);
-register!(ALL_DIM, ForwardGrad, all_dim);
-
-fn all_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("all", [out])?;
-    let _below = record::below();
-    ops::all_out(self_, dim, keepdim, out)
-}
-
-register!(ALL_OUT, Autograd, all_out);
-register!(ALL_OUT, ForwardGrad, all_out);
-
-fn all_dims(_: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let _below = record::below();
-    ops::all_dims(self_, dim, keepdim)
-}
-
-register!(ALL_DIMS, Autograd, all_dims);
-register!(ALL_DIMS, ForwardGrad, all_dims);
-
-fn all_dims_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("all", [out])?;
-    let _below = record::below();
-    ops::all_dims_out(self_, dim, keepdim, out)
-}
-
-register!(ALL_DIMS_OUT, Autograd, all_dims_out);
-register!(ALL_DIMS_OUT, ForwardGrad, all_dims_out);
-
-fn count_nonzero(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    let _below = record::below();
-    ops::count_nonzero(self_, dim)
-}
-
-register!(COUNT_NONZERO, Autograd, count_nonzero);
-register!(COUNT_NONZERO, ForwardGrad, count_nonzero);
-
-fn count_nonzero_out(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
-    record::check_out("count_nonzero", [out])?;
-    let _below = record::below();
-    ops::count_nonzero_out(self_, dim, out)
-}
-
-register!(COUNT_NONZERO_OUT, Autograd, count_nonzero_out);
-register!(COUNT_NONZERO_OUT, ForwardGrad, count_nonzero_out);
-
-fn count_nonzero_dim_intlist(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let _below = record::below();
-    ops::count_nonzero_dim_intlist(self_, dim)
-}
-
-register!(COUNT_NONZERO_DIM_INTLIST, Autograd, count_nonzero_dim_intlist);
-register!(COUNT_NONZERO_DIM_INTLIST, ForwardGrad, count_nonzero_dim_intlist);
-
-fn count_nonzero_dim_intlist_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("count_nonzero", [out])?;
-    let _below = record::below();
-    ops::count_nonzero_dim_intlist_out(self_, dim, out)
-}
-
-register!(COUNT_NONZERO_DIM_INTLIST_OUT, Autograd, count_nonzero_dim_intlist_out);
-register!(COUNT_NONZERO_DIM_INTLIST_OUT, ForwardGrad, count_nonzero_dim_intlist_out);
-
-pub(super) struct LogsumexpBackward0 {
-    pub(super) dim: DimVec,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for LogsumexpBackward0 {
-    const NAME: &'static str = "LogsumexpBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    &formulas::restored_dims(grad, self_.sizes(), &self.dim, self.keepdim)?,
-                    &ops::exp(&ops::sub_tensor(
-                        self_,
-                        &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
-                        Scalar::Int(1),
-                    )?)?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::logsumexp(self_, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = LogsumexpBackward0 {
-            dim: DimVec::from_slice(dim),
-            keepdim,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(LOGSUMEXP, Autograd, logsumexp);
-
-fn logsumexp_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("logsumexp", [self_, out])?;
-    let _below = record::below();
-    ops::logsumexp_out(self_, dim, keepdim, out)
-}
-
-register!(LOGSUMEXP_OUT, Autograd, logsumexp_out);
-register!(LOGSUMEXP_OUT, ForwardGrad, logsumexp_out);
-
-fn nanmean_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("nanmean", [self_, out])?;
-    let _below = record::below();
-    ops::nanmean_out(self_, dim, keepdim, dtype, out)
-}
-
-register!(NANMEAN_OUT, Autograd, nanmean_out);
-register!(NANMEAN_OUT, ForwardGrad, nanmean_out);
+out_variant! { LOGSUMEXP_OUT(self_, dim, keepdim, out), refused of [self_, out] }
+out_variant! { NANMEAN_OUT(self_, dim, keepdim, dtype, out), refused of [self_, out] }

@@ -2,923 +2,231 @@
 
 //! Recording of the operators in `ternary`.
 
-use crate::record::{register, scalar};
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place, scalar};
+use crate::{SavedVariable, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-pub(super) struct LerpBackward0 {
-    pub(super) end: Option<SavedVariable>,
-    pub(super) self_: Option<SavedVariable>,
-    pub(super) weight: Option<SavedVariable>,
+node! {
+    LerpBackward0 { end: MaybeSaved, self_: MaybeSaved, weight: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ [weight] => ops::_chain(grad, &ops::rsub_scalar(weight, Scalar::Int(1), Scalar::Int(1))?),
+    end [weight] => ops::_chain(grad, weight),
+    weight [end, self_] => ops::_chain(grad, &ops::sub_tensor(end, self_, Scalar::Int(1))?),
 }
 
-impl Backward for LerpBackward0 {
-    const NAME: &'static str = "LerpBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let weight = &record::unpack(&self.weight, cx)?;
-                    ops::_chain(grad, &ops::rsub_scalar(weight, Scalar::Int(1), Scalar::Int(1))?)
-                },
-                &|| {
-                    let weight = &record::unpack(&self.weight, cx)?;
-                    ops::_chain(grad, weight)
-                },
-                &|| {
-                    let end = &record::unpack(&self.end, cx)?;
-                    let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::_chain(grad, &ops::sub_tensor(end, self_, Scalar::Int(1))?)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.end.iter().for_each(|saved| saved.owns(visit));
-        self.self_.iter().for_each(|saved| saved.owns(visit));
-        self.weight.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    LERP_TENSOR(self_, end, weight) -> result, edges of [self_, end, weight];
+    set_history(&mut result),
+    LerpBackward0 { end: record::saved_input(edges[2].is_some(), end, 1)?,
+        self_: record::saved_input(edges[2].is_some(), self_, 0)?,
+        weight: record::saved_input(edges[0].is_some() || edges[1].is_some(), weight, 2)? }
 }
 
-fn lerp_tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::lerp_tensor(self_, end, weight)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, end, weight])? {
-        let backward = LerpBackward0 {
-            end: record::saved_input(edges[2].is_some(), end, 1)?,
-            self_: record::saved_input(edges[2].is_some(), self_, 0)?,
-            weight: record::saved_input(edges[0].is_some() || edges[1].is_some(), weight, 2)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    LERP__TENSOR(self_, end, weight), edges of [self_, end, weight];
+    LerpBackward0 { end: record::saved_input(edges[2].is_some(), end, 1)?, self_: record::original(edges[2].is_some(),
+        self_)?, weight: record::saved_input(edges[0].is_some() || edges[1].is_some(), weight, 2)? }
 }
 
-register!(LERP_TENSOR, Autograd, lerp_tensor);
+out_variant! { LERP_TENSOR_OUT(self_, end, weight, out), refused of [self_, end, weight, out] }
 
-fn lerp__tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, end, weight]) {
-        let _below = record::below();
-        return ops::lerp__tensor(self_, end, weight);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, end, weight])?;
-    let backward = LerpBackward0 {
-        end: record::saved_input(edges[2].is_some(), end, 1)?,
-        self_: record::original(edges[2].is_some(), self_)?,
-        weight: record::saved_input(edges[0].is_some() || edges[1].is_some(), weight, 2)?,
-    };
-    {
-        let _below = record::below();
-        ops::lerp__tensor(self_, end, weight)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    LerpBackward1 { weight: Scalar } gradients(self, grads, grad = 0) [];
+    self_ => ops::mul_scalar(grad, scalar::sub(Scalar::Int(1), self.weight)),
+    end => ops::mul_scalar(grad, self.weight),
 }
 
-register!(LERP__TENSOR, Autograd, lerp__tensor);
-
-fn lerp_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    end: &Tensor,
-    weight: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("lerp", [self_, end, weight, out])?;
-    let _below = record::below();
-    ops::lerp_tensor_out(self_, end, weight, out)
+recorded! {
+    LERP_SCALAR(self_, end, weight) -> result, edges of [self_, end];
+    set_history(&mut result), LerpBackward1 { weight }
 }
 
-register!(LERP_TENSOR_OUT, Autograd, lerp_tensor_out);
-register!(LERP_TENSOR_OUT, ForwardGrad, lerp_tensor_out);
-
-pub(super) struct LerpBackward1 {
-    pub(super) weight: Scalar,
+recorded_in_place! {
+    LERP__SCALAR(self_, end, weight), edges of [self_, end];
+    LerpBackward1 { weight }
 }
 
-impl Backward for LerpBackward1 {
-    const NAME: &'static str = "LerpBackward1";
-    const SAVES: bool = false;
+out_variant! { LERP_SCALAR_OUT(self_, end, weight, out), refused of [self_, end, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| ops::mul_scalar(grad, scalar::sub(Scalar::Int(1), self.weight)), &|| {
-                ops::mul_scalar(grad, self.weight)
-            }],
-        )
-    }
+node! {
+    AddcmulBackward0 { tensor1: MaybeSaved, tensor2: MaybeSaved, value: Scalar } gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+    tensor1 [tensor2] => ops::_chain(grad, &ops::mul_scalar(tensor2, self.value)?),
+    tensor2 [tensor1] => ops::_chain(grad, &ops::mul_scalar(tensor1, self.value)?),
 }
 
-fn lerp_scalar(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::lerp_scalar(self_, end, weight)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, end])? {
-        let backward = LerpBackward1 { weight };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    ADDCMUL(self_, tensor1, tensor2, value) -> result, edges of [self_, tensor1, tensor2];
+    set_history(&mut result),
+    AddcmulBackward0 { tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
+        tensor2: record::saved_input(edges[1].is_some(), tensor2, 2)?, value }
 }
 
-register!(LERP_SCALAR, Autograd, lerp_scalar);
-
-fn lerp__scalar(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_, end]) {
-        let _below = record::below();
-        return ops::lerp__scalar(self_, end, weight);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, end])?;
-    let backward = LerpBackward1 { weight };
-    {
-        let _below = record::below();
-        ops::lerp__scalar(self_, end, weight)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    ADDCMUL_(self_, tensor1, tensor2, value), edges of [self_, tensor1, tensor2];
+    AddcmulBackward0 { tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
+        tensor2: record::saved_input(edges[1].is_some(), tensor2, 2)?, value }
 }
 
-register!(LERP__SCALAR, Autograd, lerp__scalar);
+out_variant! { ADDCMUL_OUT(self_, tensor1, tensor2, value, out), refused of [self_, tensor1, tensor2, out] }
 
-fn lerp_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    end: &Tensor,
-    weight: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("lerp", [self_, end, out])?;
-    let _below = record::below();
-    ops::lerp_scalar_out(self_, end, weight, out)
+node! {
+    AddcdivBackward0 { tensor1: MaybeSaved, tensor2: MaybeSaved, value: Scalar } gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+    tensor1 [tensor2] => ops::_chain_div(&ops::mul_scalar(grad, self.value)?, tensor2),
+    tensor2 [tensor1, tensor2] => ops::neg(&ops::_chain(grad, &ops::mul_scalar(&ops::div_tensor(tensor1,
+        &ops::mul_tensor(tensor2, tensor2)?)?, self.value)?)?),
 }
 
-register!(LERP_SCALAR_OUT, Autograd, lerp_scalar_out);
-register!(LERP_SCALAR_OUT, ForwardGrad, lerp_scalar_out);
-
-pub(super) struct AddcmulBackward0 {
-    pub(super) tensor1: Option<SavedVariable>,
-    pub(super) tensor2: Option<SavedVariable>,
-    pub(super) value: Scalar,
+recorded! {
+    ADDCDIV(self_, tensor1, tensor2, value) -> result, edges of [self_, tensor1, tensor2];
+    set_history(&mut result),
+    AddcdivBackward0 { tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
+        tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, 2)?, value }
 }
 
-impl Backward for AddcmulBackward0 {
-    const NAME: &'static str = "AddcmulBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| Ok(grad.clone()),
-                &|| {
-                    let tensor2 = &record::unpack(&self.tensor2, cx)?;
-                    ops::_chain(grad, &ops::mul_scalar(tensor2, self.value)?)
-                },
-                &|| {
-                    let tensor1 = &record::unpack(&self.tensor1, cx)?;
-                    ops::_chain(grad, &ops::mul_scalar(tensor1, self.value)?)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.tensor1.iter().for_each(|saved| saved.owns(visit));
-        self.tensor2.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded_in_place! {
+    ADDCDIV_(self_, tensor1, tensor2, value), edges of [self_, tensor1, tensor2];
+    AddcdivBackward0 { tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
+        tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, 2)?, value }
 }
 
-fn addcmul(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::addcmul(self_, tensor1, tensor2, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, tensor1, tensor2])? {
-        let backward = AddcmulBackward0 {
-            tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
-            tensor2: record::saved_input(edges[1].is_some(), tensor2, 2)?,
-            value,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { ADDCDIV_OUT(self_, tensor1, tensor2, value, out), refused of [self_, tensor1, tensor2, out] }
+
+node! {
+    ClampBackward0 { max: Option<Scalar>, min: Option<Scalar>, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => Ok(if self.min.is_some() && self.max.is_some() { ops::where_scalarother(&ops::logical_and(
+        &ops::eq_tensor(&ops::clamp(self_, self.min, None)?, self_)?, &ops::eq_tensor(&ops::clamp(self_, None,
+        self.max)?, self_)?)?, grad, Scalar::Int(0))? } else { ops::where_scalarother(&ops::eq_tensor(result, self_)?,
+        grad, Scalar::Int(0))? }),
 }
 
-register!(ADDCMUL, Autograd, addcmul);
-
-fn addcmul_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, tensor1, tensor2]) {
-        let _below = record::below();
-        return ops::addcmul_(self_, tensor1, tensor2, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, tensor1, tensor2])?;
-    let backward = AddcmulBackward0 {
-        tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
-        tensor2: record::saved_input(edges[1].is_some(), tensor2, 2)?,
-        value,
-    };
-    {
-        let _below = record::below();
-        ops::addcmul_(self_, tensor1, tensor2, value)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    CLAMP(self_, min, max) -> result, edges of [self_];
+    set_history(&mut result),
+    ClampBackward0 { max, min, self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(ADDCMUL_, Autograd, addcmul_);
-
-fn addcmul_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("addcmul", [self_, tensor1, tensor2, out])?;
-    let _below = record::below();
-    ops::addcmul_out(self_, tensor1, tensor2, value, out)
-}
-
-register!(ADDCMUL_OUT, Autograd, addcmul_out);
-register!(ADDCMUL_OUT, ForwardGrad, addcmul_out);
-
-pub(super) struct AddcdivBackward0 {
-    pub(super) tensor1: Option<SavedVariable>,
-    pub(super) tensor2: Option<SavedVariable>,
-    pub(super) value: Scalar,
-}
-
-impl Backward for AddcdivBackward0 {
-    const NAME: &'static str = "AddcdivBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| Ok(grad.clone()),
-                &|| {
-                    let tensor2 = &record::unpack(&self.tensor2, cx)?;
-                    ops::_chain_div(&ops::mul_scalar(grad, self.value)?, tensor2)
-                },
-                &|| {
-                    let tensor1 = &record::unpack(&self.tensor1, cx)?;
-                    let tensor2 = &record::unpack(&self.tensor2, cx)?;
-                    ops::neg(&ops::_chain(
-                        grad,
-                        &ops::mul_scalar(
-                            &ops::div_tensor(tensor1, &ops::mul_tensor(tensor2, tensor2)?)?,
-                            self.value,
-                        )?,
-                    )?)
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.tensor1.iter().for_each(|saved| saved.owns(visit));
-        self.tensor2.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn addcdiv(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::addcdiv(self_, tensor1, tensor2, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, tensor1, tensor2])? {
-        let backward = AddcdivBackward0 {
-            tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
-            tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, 2)?,
-            value,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ADDCDIV, Autograd, addcdiv);
-
-fn addcdiv_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, tensor1, tensor2]) {
-        let _below = record::below();
-        return ops::addcdiv_(self_, tensor1, tensor2, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, tensor1, tensor2])?;
-    let backward = AddcdivBackward0 {
-        tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
-        tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, 2)?,
-        value,
-    };
-    {
-        let _below = record::below();
-        ops::addcdiv_(self_, tensor1, tensor2, value)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ADDCDIV_, Autograd, addcdiv_);
-
-fn addcdiv_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("addcdiv", [self_, tensor1, tensor2, out])?;
-    let _below = record::below();
-    ops::addcdiv_out(self_, tensor1, tensor2, value, out)
-}
-
-register!(ADDCDIV_OUT, Autograd, addcdiv_out);
-register!(ADDCDIV_OUT, ForwardGrad, addcdiv_out);
-
-pub(super) struct ClampBackward0 {
-    pub(super) max: Option<Scalar>,
-    pub(super) min: Option<Scalar>,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for ClampBackward0 {
-    const NAME: &'static str = "ClampBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                Ok(if self.min.is_some() && self.max.is_some() {
-                    ops::where_scalarother(
-                        &ops::logical_and(
-                            &ops::eq_tensor(&ops::clamp(self_, self.min, None)?, self_)?,
-                            &ops::eq_tensor(&ops::clamp(self_, None, self.max)?, self_)?,
-                        )?,
-                        grad,
-                        Scalar::Int(0),
-                    )?
-                } else {
-                    ops::where_scalarother(&ops::eq_tensor(result, self_)?, grad, Scalar::Int(0))?
-                })
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn clamp(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::clamp(self_, min, max)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ClampBackward0 {
-            max,
-            min,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(CLAMP, Autograd, clamp);
-
-fn clamp_(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::clamp_(self_, min, max);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
+recorded_in_place! {
+    CLAMP_(self_, min, max), edges of [self_];
     let saved_max = max;
     let saved_min = min;
     let saved_self = record::original_always(self_)?;
-    {
-        let _below = record::below();
-        ops::clamp_(self_, min, max)?;
-    }
-    let backward = ClampBackward0 {
-        max: saved_max,
-        min: saved_min,
-        self_: saved_self,
-        result: SavedVariable::output(self_, 0)?,
-    };
-    record::rebase_history(self_, edges, backward)
+    after ClampBackward0 { max: saved_max, min: saved_min, self_: saved_self, result: SavedVariable::output(self_,
+        0)? }
 }
 
-register!(CLAMP_, Autograd, clamp_);
+out_variant! { CLAMP_OUT(self_, min, max, out), refused of [self_, out] }
 
-fn clamp_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("clamp", [self_, out])?;
-    let _below = record::below();
-    ops::clamp_out(self_, min, max, out)
+node! {
+    ClampBackward1 { max: Option<SavedVariable>, max_is_some: bool, min: Option<SavedVariable>, self_: SavedVariable,
+        result: SavedVariable }
+    gradients(self, grads, grad = 0) [min, self_, result];
+    self_ [max] => Ok(if min.as_ref().is_some() && self.max_is_some { ops::where_scalarother(&ops::logical_and(
+        &ops::eq_tensor(&ops::clamp_tensor(self_, min.as_ref(), None)?, self_)?,
+        &ops::eq_tensor(&ops::clamp_tensor(self_, None, max.as_ref())?, self_)?)?, grad,
+        Scalar::Int(0))? } else { ops::where_scalarother(&ops::eq_tensor(result, self_)?, grad, Scalar::Int(0))? }),
+    min => Ok(if self.max_is_some { ops::where_scalarother(&ops::logical_and(&ops::eq_tensor(result,
+        &ops::clamp_tensor(self_, min.as_ref(), None)?)?, &ops::gt_tensor(result, self_)?)?, grad,
+        Scalar::Int(0))? } else { ops::where_scalarother(&ops::gt_tensor(result, self_)?, grad, Scalar::Int(0))? }),
+    max => Ok(if min.as_ref().is_some() { ops::where_scalarother(&ops::lt_tensor(result, &ops::clamp_tensor(self_,
+        min.as_ref(), None)?)?, grad, Scalar::Int(0))? } else { ops::where_scalarother(&ops::lt_tensor(result,
+        self_)?, grad, Scalar::Int(0))? }),
 }
 
-register!(CLAMP_OUT, Autograd, clamp_out);
-register!(CLAMP_OUT, ForwardGrad, clamp_out);
-
-pub(super) struct ClampBackward1 {
-    pub(super) max: Option<SavedVariable>,
-    pub(super) max_is_some: bool,
-    pub(super) min: Option<SavedVariable>,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+recorded! {
+    CLAMP_TENSOR(self_, min, max) -> result, edges of_optional [self_, min, max];
+    set_history(&mut result),
+    ClampBackward1 { max: record::saved_optional(edges[0].is_some(), max)?, max_is_some: max.is_some(),
+        min: record::saved_optional(true, min)?, self_: SavedVariable::input(self_, 0)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for ClampBackward1 {
-    const NAME: &'static str = "ClampBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let min = &record::unpack_optional(&self.min, cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let max = &record::unpack_optional(&self.max, cx)?;
-                    Ok(if min.as_ref().is_some() && self.max_is_some {
-                        ops::where_scalarother(
-                            &ops::logical_and(
-                                &ops::eq_tensor(&ops::clamp_tensor(self_, min.as_ref(), None)?, self_)?,
-                                &ops::eq_tensor(&ops::clamp_tensor(self_, None, max.as_ref())?, self_)?,
-                            )?,
-                            grad,
-                            Scalar::Int(0),
-                        )?
-                    } else {
-                        ops::where_scalarother(&ops::eq_tensor(result, self_)?, grad, Scalar::Int(0))?
-                    })
-                },
-                &|| {
-                    Ok(if self.max_is_some {
-                        ops::where_scalarother(
-                            &ops::logical_and(
-                                &ops::eq_tensor(result, &ops::clamp_tensor(self_, min.as_ref(), None)?)?,
-                                &ops::gt_tensor(result, self_)?,
-                            )?,
-                            grad,
-                            Scalar::Int(0),
-                        )?
-                    } else {
-                        ops::where_scalarother(&ops::gt_tensor(result, self_)?, grad, Scalar::Int(0))?
-                    })
-                },
-                &|| {
-                    Ok(if min.as_ref().is_some() {
-                        ops::where_scalarother(
-                            &ops::lt_tensor(result, &ops::clamp_tensor(self_, min.as_ref(), None)?)?,
-                            grad,
-                            Scalar::Int(0),
-                        )?
-                    } else {
-                        ops::where_scalarother(&ops::lt_tensor(result, self_)?, grad, Scalar::Int(0))?
-                    })
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.max.iter().for_each(|saved| saved.owns(visit));
-        self.min.iter().for_each(|saved| saved.owns(visit));
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn clamp_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::clamp_tensor(self_, min, max)?
-    };
-    if let Some(edges) = record::recorded_edges_optional([Some(self_), min, max])? {
-        let backward = ClampBackward1 {
-            max: record::saved_optional(edges[0].is_some(), max)?,
-            max_is_some: max.is_some(),
-            min: record::saved_optional(true, min)?,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(CLAMP_TENSOR, Autograd, clamp_tensor);
-
-fn clamp__tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-) -> Result<()> {
-    if !record::any_requires_grad_of(&[&self_, &min, &max]) {
-        let _below = record::below();
-        return ops::clamp__tensor(self_, min, max);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges_of(&[&self_, &min, &max])?;
+recorded_in_place! {
+    CLAMP__TENSOR(self_, min, max), edges of_any [self_, min, max];
     let saved_max = record::saved_optional(edges[0].is_some(), max)?;
     let saved_max_is_some = max.is_some();
     let saved_min = record::saved_optional(true, min)?;
     let saved_self = record::original_always(self_)?;
-    {
-        let _below = record::below();
-        ops::clamp__tensor(self_, min, max)?;
-    }
-    let backward = ClampBackward1 {
-        max: saved_max,
-        max_is_some: saved_max_is_some,
-        min: saved_min,
-        self_: saved_self,
-        result: SavedVariable::output(self_, 0)?,
-    };
-    record::rebase_history(self_, edges, backward)
+    after ClampBackward1 { max: saved_max, max_is_some: saved_max_is_some, min: saved_min, self_: saved_self,
+        result: SavedVariable::output(self_, 0)? }
 }
 
-register!(CLAMP__TENSOR, Autograd, clamp__tensor);
+out_variant! { CLAMP_TENSOR_OUT(self_, min, max, out), refused of_any [self_, min, max, out] }
 
-fn clamp_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out_of("clamp", &[&self_, &min, &max, &out])?;
-    let _below = record::below();
-    ops::clamp_tensor_out(self_, min, max, out)
+node! {
+    ClampMinBackward0 { min: Scalar, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::where_scalarother(&ops::gt_scalar(self_, self.min)?, grad, Scalar::Int(0)),
 }
 
-register!(CLAMP_TENSOR_OUT, Autograd, clamp_tensor_out);
-register!(CLAMP_TENSOR_OUT, ForwardGrad, clamp_tensor_out);
-
-pub(super) struct ClampMinBackward0 {
-    pub(super) min: Scalar,
-    pub(super) self_: SavedVariable,
+recorded! {
+    CLAMP_MIN(self_, min) -> result, edges of [self_];
+    set_history(&mut result), ClampMinBackward0 { min, self_: SavedVariable::input(self_, 0)? }
 }
 
-impl Backward for ClampMinBackward0 {
-    const NAME: &'static str = "ClampMinBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::where_scalarother(&ops::gt_scalar(self_, self.min)?, grad, Scalar::Int(0))],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded_in_place! {
+    CLAMP_MIN_(self_, min), edges of [self_];
+    ClampMinBackward0 { min, self_: record::original_always(self_)? }
 }
 
-fn clamp_min(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::clamp_min(self_, min)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ClampMinBackward0 { min, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { CLAMP_MIN_OUT(self_, min, out), refused of [self_, out] }
+
+node! {
+    ClampMinBackward1 { min: SavedVariable, self_: SavedVariable } gradients(self, grads, grad = 0) [min, self_];
+    self_ => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, min)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::lt_tensor(self_, min)?, Scalar::Int(0)),
+    min => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, min)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::gt_tensor(self_, min)?, Scalar::Int(0)),
 }
 
-register!(CLAMP_MIN, Autograd, clamp_min);
-
-fn clamp_min_(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::clamp_min_(self_, min);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = ClampMinBackward0 { min, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::clamp_min_(self_, min)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    CLAMP_MIN_TENSOR(self_, min) -> result, edges of [self_, min];
+    set_history(&mut result),
+    ClampMinBackward1 { min: SavedVariable::input(min, 1)?, self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(CLAMP_MIN_, Autograd, clamp_min_);
-
-fn clamp_min_out(_: DispatchKeySet, self_: &Tensor, min: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("clamp_min", [self_, out])?;
-    let _below = record::below();
-    ops::clamp_min_out(self_, min, out)
+recorded_in_place! {
+    CLAMP_MIN__TENSOR(self_, min), edges of [self_, min];
+    ClampMinBackward1 { min: SavedVariable::input(min, 1)?, self_: record::original_always(self_)? }
 }
 
-register!(CLAMP_MIN_OUT, Autograd, clamp_min_out);
-register!(CLAMP_MIN_OUT, ForwardGrad, clamp_min_out);
+out_variant! { CLAMP_MIN_TENSOR_OUT(self_, min, out), refused of [self_, min, out] }
 
-pub(super) struct ClampMinBackward1 {
-    pub(super) min: SavedVariable,
-    pub(super) self_: SavedVariable,
+node! {
+    ClampMaxBackward0 { max: Scalar, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::where_scalarother(&ops::lt_scalar(self_, self.max)?, grad, Scalar::Int(0)),
 }
 
-impl Backward for ClampMinBackward1 {
-    const NAME: &'static str = "ClampMinBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let min = &self.min.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, min)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::lt_tensor(self_, min)?,
-                        Scalar::Int(0),
-                    )
-                },
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, min)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::gt_tensor(self_, min)?,
-                        Scalar::Int(0),
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.min.owns(visit);
-        self.self_.owns(visit);
-    }
+recorded! {
+    CLAMP_MAX(self_, max) -> result, edges of [self_];
+    set_history(&mut result), ClampMaxBackward0 { max, self_: SavedVariable::input(self_, 0)? }
 }
 
-fn clamp_min_tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::clamp_min_tensor(self_, min)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, min])? {
-        let backward =
-            ClampMinBackward1 { min: SavedVariable::input(min, 1)?, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    CLAMP_MAX_(self_, max), edges of [self_];
+    ClampMaxBackward0 { max, self_: record::original_always(self_)? }
 }
 
-register!(CLAMP_MIN_TENSOR, Autograd, clamp_min_tensor);
+out_variant! { CLAMP_MAX_OUT(self_, max, out), refused of [self_, out] }
 
-fn clamp_min__tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, min]) {
-        let _below = record::below();
-        return ops::clamp_min__tensor(self_, min);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, min])?;
-    let backward =
-        ClampMinBackward1 { min: SavedVariable::input(min, 1)?, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::clamp_min__tensor(self_, min)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    ClampMaxBackward1 { max: SavedVariable, self_: SavedVariable } gradients(self, grads, grad = 0) [max, self_];
+    self_ => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, max)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::gt_tensor(self_, max)?, Scalar::Int(0)),
+    max => ops::masked_fill_scalar(&ops::where_self(&ops::eq_tensor(self_, max)?, &ops::div_scalar(grad,
+        Scalar::Int(2))?, grad)?, &ops::lt_tensor(self_, max)?, Scalar::Int(0)),
 }
 
-register!(CLAMP_MIN__TENSOR, Autograd, clamp_min__tensor);
-
-fn clamp_min_tensor_out(_: DispatchKeySet, self_: &Tensor, min: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("clamp_min", [self_, min, out])?;
-    let _below = record::below();
-    ops::clamp_min_tensor_out(self_, min, out)
+recorded! {
+    CLAMP_MAX_TENSOR(self_, max) -> result, edges of [self_, max];
+    set_history(&mut result),
+    ClampMaxBackward1 { max: SavedVariable::input(max, 1)?, self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(CLAMP_MIN_TENSOR_OUT, Autograd, clamp_min_tensor_out);
-register!(CLAMP_MIN_TENSOR_OUT, ForwardGrad, clamp_min_tensor_out);
-
-pub(super) struct ClampMaxBackward0 {
-    pub(super) max: Scalar,
-    pub(super) self_: SavedVariable,
+recorded_in_place! {
+    CLAMP_MAX__TENSOR(self_, max), edges of [self_, max];
+    ClampMaxBackward1 { max: SavedVariable::input(max, 1)?, self_: record::original_always(self_)? }
 }
 
-impl Backward for ClampMaxBackward0 {
-    const NAME: &'static str = "ClampMaxBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::where_scalarother(&ops::lt_scalar(self_, self.max)?, grad, Scalar::Int(0))],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn clamp_max(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::clamp_max(self_, max)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ClampMaxBackward0 { max, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(CLAMP_MAX, Autograd, clamp_max);
-
-fn clamp_max_(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::clamp_max_(self_, max);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = ClampMaxBackward0 { max, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::clamp_max_(self_, max)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(CLAMP_MAX_, Autograd, clamp_max_);
-
-fn clamp_max_out(_: DispatchKeySet, self_: &Tensor, max: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("clamp_max", [self_, out])?;
-    let _below = record::below();
-    ops::clamp_max_out(self_, max, out)
-}
-
-register!(CLAMP_MAX_OUT, Autograd, clamp_max_out);
-register!(CLAMP_MAX_OUT, ForwardGrad, clamp_max_out);
-
-pub(super) struct ClampMaxBackward1 {
-    pub(super) max: SavedVariable,
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for ClampMaxBackward1 {
-    const NAME: &'static str = "ClampMaxBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let max = &self.max.unpack(cx)?;
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, max)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::gt_tensor(self_, max)?,
-                        Scalar::Int(0),
-                    )
-                },
-                &|| {
-                    ops::masked_fill_scalar(
-                        &ops::where_self(
-                            &ops::eq_tensor(self_, max)?,
-                            &ops::div_scalar(grad, Scalar::Int(2))?,
-                            grad,
-                        )?,
-                        &ops::lt_tensor(self_, max)?,
-                        Scalar::Int(0),
-                    )
-                },
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.max.owns(visit);
-        self.self_.owns(visit);
-    }
-}
-
-fn clamp_max_tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::clamp_max_tensor(self_, max)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, max])? {
-        let backward =
-            ClampMaxBackward1 { max: SavedVariable::input(max, 1)?, self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(CLAMP_MAX_TENSOR, Autograd, clamp_max_tensor);
-
-fn clamp_max__tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, max]) {
-        let _below = record::below();
-        return ops::clamp_max__tensor(self_, max);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, max])?;
-    let backward =
-        ClampMaxBackward1 { max: SavedVariable::input(max, 1)?, self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::clamp_max__tensor(self_, max)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(CLAMP_MAX__TENSOR, Autograd, clamp_max__tensor);
-
-fn clamp_max_tensor_out(_: DispatchKeySet, self_: &Tensor, max: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("clamp_max", [self_, max, out])?;
-    let _below = record::below();
-    ops::clamp_max_tensor_out(self_, max, out)
-}
-
-register!(CLAMP_MAX_TENSOR_OUT, Autograd, clamp_max_tensor_out);
-register!(CLAMP_MAX_TENSOR_OUT, ForwardGrad, clamp_max_tensor_out);
+out_variant! { CLAMP_MAX_TENSOR_OUT(self_, max, out), refused of [self_, max, out] }

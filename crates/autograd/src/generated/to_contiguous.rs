@@ -2,16 +2,6 @@
 
 //! Recording of the operators in `to_contiguous`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn conj_physical_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("conj_physical", [self_, out])?;
-    let _below = record::below();
-    ops::conj_physical_out(self_, out)
-}
-
-register!(CONJ_PHYSICAL_OUT, Autograd, conj_physical_out);
-register!(CONJ_PHYSICAL_OUT, ForwardGrad, conj_physical_out);
+out_variant! { CONJ_PHYSICAL_OUT(self_, out), refused of [self_, out] }

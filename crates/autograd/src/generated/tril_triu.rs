@@ -2,115 +2,39 @@
 
 //! Recording of the operators in `tril_triu`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, record};
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded, recorded_in_place};
+use flambeau_ops::ops;
 
-pub(super) struct TrilBackward0 {
-    pub(super) diagonal: i64,
+node! {
+    TrilBackward0 { diagonal: i64 } gradients(self, grads, grad = 0) [];
+    self_ => ops::tril(grad, self.diagonal),
 }
 
-impl Backward for TrilBackward0 {
-    const NAME: &'static str = "TrilBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::tril(grad, self.diagonal)])
-    }
+recorded! {
+    TRIL(self_, diagonal) -> result, edges of [self_];
+    set_history(&mut result), TrilBackward0 { diagonal }
 }
 
-fn tril(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::tril(self_, diagonal)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = TrilBackward0 { diagonal };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    TRIL_(self_, diagonal), edges of [self_];
+    TrilBackward0 { diagonal }
 }
 
-register!(TRIL, Autograd, tril);
+out_variant! { TRIL_OUT(self_, diagonal, out), refused of [self_, out] }
 
-fn tril_(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::tril_(self_, diagonal);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = TrilBackward0 { diagonal };
-    {
-        let _below = record::below();
-        ops::tril_(self_, diagonal)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    TriuBackward0 { diagonal: i64 } gradients(self, grads, grad = 0) [];
+    self_ => ops::triu(grad, self.diagonal),
 }
 
-register!(TRIL_, Autograd, tril_);
-
-fn tril_out(_: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    record::check_out("tril", [self_, out])?;
-    let _below = record::below();
-    ops::tril_out(self_, diagonal, out)
+recorded! {
+    TRIU(self_, diagonal) -> result, edges of [self_];
+    set_history(&mut result), TriuBackward0 { diagonal }
 }
 
-register!(TRIL_OUT, Autograd, tril_out);
-register!(TRIL_OUT, ForwardGrad, tril_out);
-
-pub(super) struct TriuBackward0 {
-    pub(super) diagonal: i64,
+recorded_in_place! {
+    TRIU_(self_, diagonal), edges of [self_];
+    TriuBackward0 { diagonal }
 }
 
-impl Backward for TriuBackward0 {
-    const NAME: &'static str = "TriuBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::triu(grad, self.diagonal)])
-    }
-}
-
-fn triu(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::triu(self_, diagonal)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = TriuBackward0 { diagonal };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(TRIU, Autograd, triu);
-
-fn triu_(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::triu_(self_, diagonal);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = TriuBackward0 { diagonal };
-    {
-        let _below = record::below();
-        ops::triu_(self_, diagonal)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(TRIU_, Autograd, triu_);
-
-fn triu_out(_: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    record::check_out("triu", [self_, out])?;
-    let _below = record::below();
-    ops::triu_out(self_, diagonal, out)
-}
-
-register!(TRIU_OUT, Autograd, triu_out);
-register!(TRIU_OUT, ForwardGrad, triu_out);
+out_variant! { TRIU_OUT(self_, diagonal, out), refused of [self_, out] }

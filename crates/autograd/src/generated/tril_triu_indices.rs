@@ -2,25 +2,7 @@
 
 //! Recording of the operators in `tril_triu_indices`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn tril_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
-    record::check_out("tril_indices", [out])?;
-    let _below = record::below();
-    ops::tril_indices_out(row, col, offset, out)
-}
-
-register!(TRIL_INDICES_OUT, Autograd, tril_indices_out);
-register!(TRIL_INDICES_OUT, ForwardGrad, tril_indices_out);
-
-fn triu_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
-    record::check_out("triu_indices", [out])?;
-    let _below = record::below();
-    ops::triu_indices_out(row, col, offset, out)
-}
-
-register!(TRIU_INDICES_OUT, Autograd, triu_indices_out);
-register!(TRIU_INDICES_OUT, ForwardGrad, triu_indices_out);
+out_variant! { TRIL_INDICES_OUT(row, col, offset, out), refused of [out] }
+out_variant! { TRIU_INDICES_OUT(row, col, offset, out), refused of [out] }

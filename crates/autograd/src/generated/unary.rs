@@ -2,2301 +2,674 @@
 
 //! Recording of the operators in `unary`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
-
-pub(super) struct NegBackward0;
-
-impl Backward for NegBackward0 {
-    const NAME: &'static str = "NegBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::neg(grad)])
-    }
+use crate::record::{node, out_variant, recorded, recorded_in_place};
+use crate::{SavedVariable, record};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
+
+node! {
+    NegBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::neg(grad),
+}
+
+recorded! {
+    NEG(self_) -> result, edges of [self_];
+    set_history(&mut result), NegBackward0 {}
+}
+
+recorded_in_place! {
+    NEG_(self_), edges of [self_];
+    NegBackward0 {}
+}
+
+out_variant! { NEG_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    AbsBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::sgn(self_)?),
+}
+
+recorded! {
+    ABS(self_) -> result, edges of [self_];
+    set_history(&mut result), AbsBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
+
+recorded_in_place! {
+    ABS_(self_), edges of [self_];
+    AbsBackward0 { self_: record::original_always(self_)? }
+}
+
+out_variant! { ABS_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    SignBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
+}
+
+recorded! {
+    SIGN(self_) -> result, edges of [self_];
+    set_history(&mut result), SignBackward0 {}
+}
+
+recorded_in_place! {
+    SIGN_(self_), edges of [self_];
+    SignBackward0 {}
+}
+
+out_variant! { SIGN_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    SgnBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-fn neg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::neg(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, NegBackward0);
-    }
-    Ok(result)
+recorded! {
+    SGN(self_) -> result, edges of [self_];
+    set_history(&mut result), SgnBackward0 {}
 }
+
+recorded_in_place! {
+    SGN_(self_), edges of [self_];
+    SgnBackward0 {}
+}
+
+out_variant! { SGN_OUT(self_, out), refused of [self_, out] }
 
-register!(NEG, Autograd, neg);
+node! {
+    ExpBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::_chain(grad, result),
+}
 
-fn neg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::neg_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::neg_(self_)?;
-    }
-    record::rebase_history(self_, edges, NegBackward0)
+recorded! {
+    EXP(self_) -> result, edges of [self_];
+    set_history(&mut result), ExpBackward0 { result: SavedVariable::output(&result, 0)? }
 }
 
-register!(NEG_, Autograd, neg_);
-
-fn neg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("neg", [self_, out])?;
-    let _below = record::below();
-    ops::neg_out(self_, out)
-}
-
-register!(NEG_OUT, Autograd, neg_out);
-register!(NEG_OUT, ForwardGrad, neg_out);
-
-pub(super) struct AbsBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for AbsBackward0 {
-    const NAME: &'static str = "AbsBackward0";
-    const SAVES: bool = true;
+recorded_in_place! {
+    EXP_(self_), edges of [self_];
+    after ExpBackward0 { result: SavedVariable::output(self_, 0)? }
+}
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::sgn(self_)?)])
-    }
+out_variant! { EXP_OUT(self_, out), refused of [self_, out] }
 
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+node! {
+    Exp2Backward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::mul_scalar(&ops::_chain(grad, result)?, Scalar::Float(0.6931471805599453)),
 }
 
-fn abs(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::abs(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AbsBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    EXP2(self_) -> result, edges of [self_];
+    set_history(&mut result), Exp2Backward0 { result: SavedVariable::output(&result, 0)? }
 }
-
-register!(ABS, Autograd, abs);
 
-fn abs_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::abs_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = AbsBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::abs_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    EXP2_(self_), edges of [self_];
+    after Exp2Backward0 { result: SavedVariable::output(self_, 0)? }
 }
 
-register!(ABS_, Autograd, abs_);
+out_variant! { EXP2_OUT(self_, out), refused of [self_, out] }
 
-fn abs_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("abs", [self_, out])?;
-    let _below = record::below();
-    ops::abs_out(self_, out)
+node! {
+    Expm1Backward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::_chain(grad, &ops::add_scalar(result, Scalar::Int(1), Scalar::Int(1))?),
 }
 
-register!(ABS_OUT, Autograd, abs_out);
-register!(ABS_OUT, ForwardGrad, abs_out);
+recorded! {
+    EXPM1(self_) -> result, edges of [self_];
+    set_history(&mut result), Expm1Backward0 { result: SavedVariable::output(&result, 0)? }
+}
+
+recorded_in_place! {
+    EXPM1_(self_), edges of [self_];
+    after Expm1Backward0 { result: SavedVariable::output(self_, 0)? }
+}
 
-pub(super) struct SignBackward0;
+out_variant! { EXPM1_OUT(self_, out), refused of [self_, out] }
 
-impl Backward for SignBackward0 {
-    const NAME: &'static str = "SignBackward0";
-    const SAVES: bool = false;
+node! {
+    LogBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain_div(grad, self_),
+}
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
+recorded! {
+    LOG(self_) -> result, edges of [self_];
+    set_history(&mut result), LogBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-fn sign(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sign(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, SignBackward0);
-    }
-    Ok(result)
+recorded_in_place! {
+    LOG_(self_), edges of [self_];
+    LogBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(SIGN, Autograd, sign);
+out_variant! { LOG_OUT(self_, out), refused of [self_, out] }
 
-fn sign_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::sign_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::sign_(self_)?;
-    }
-    record::rebase_history(self_, edges, SignBackward0)
+node! {
+    Log1PBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain_div(grad, &ops::add_scalar(self_, Scalar::Int(1), Scalar::Int(1))?),
 }
 
-register!(SIGN_, Autograd, sign_);
+recorded! {
+    LOG1P(self_) -> result, edges of [self_];
+    set_history(&mut result), Log1PBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-fn sign_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sign", [self_, out])?;
-    let _below = record::below();
-    ops::sign_out(self_, out)
+recorded_in_place! {
+    LOG1P_(self_), edges of [self_];
+    Log1PBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(SIGN_OUT, Autograd, sign_out);
-register!(SIGN_OUT, ForwardGrad, sign_out);
+out_variant! { LOG1P_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct SgnBackward0;
+node! {
+    Log2Backward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain_div(grad, &ops::mul_scalar(self_, Scalar::Float(0.6931471805599453))?),
+}
 
-impl Backward for SgnBackward0 {
-    const NAME: &'static str = "SgnBackward0";
-    const SAVES: bool = false;
+recorded! {
+    LOG2(self_) -> result, edges of [self_];
+    set_history(&mut result), Log2Backward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
+recorded_in_place! {
+    LOG2_(self_), edges of [self_];
+    Log2Backward0 { self_: record::original_always(self_)? }
 }
+
+out_variant! { LOG2_OUT(self_, out), refused of [self_, out] }
 
-fn sgn(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sgn(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, SgnBackward0);
-    }
-    Ok(result)
+node! {
+    Log10Backward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain_div(grad, &ops::mul_scalar(self_, Scalar::Float(2.302585092994046))?),
 }
 
-register!(SGN, Autograd, sgn);
+recorded! {
+    LOG10(self_) -> result, edges of [self_];
+    set_history(&mut result), Log10Backward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-fn sgn_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::sgn_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::sgn_(self_)?;
-    }
-    record::rebase_history(self_, edges, SgnBackward0)
+recorded_in_place! {
+    LOG10_(self_), edges of [self_];
+    Log10Backward0 { self_: record::original_always(self_)? }
 }
 
-register!(SGN_, Autograd, sgn_);
+out_variant! { LOG10_OUT(self_, out), refused of [self_, out] }
 
-fn sgn_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sgn", [self_, out])?;
-    let _below = record::below();
-    ops::sgn_out(self_, out)
+node! {
+    SqrtBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::_chain_div(grad, &ops::mul_scalar(result, Scalar::Int(2))?),
 }
 
-register!(SGN_OUT, Autograd, sgn_out);
-register!(SGN_OUT, ForwardGrad, sgn_out);
+recorded! {
+    SQRT(self_) -> result, edges of [self_];
+    set_history(&mut result), SqrtBackward0 { result: SavedVariable::output(&result, 0)? }
+}
 
-pub(super) struct ExpBackward0 {
-    pub(super) result: SavedVariable,
+recorded_in_place! {
+    SQRT_(self_), edges of [self_];
+    after SqrtBackward0 { result: SavedVariable::output(self_, 0)? }
 }
 
-impl Backward for ExpBackward0 {
-    const NAME: &'static str = "ExpBackward0";
-    const SAVES: bool = true;
+out_variant! { SQRT_OUT(self_, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, result)])
-    }
+node! {
+    RsqrtBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::mul_scalar(&ops::_chain(grad, &ops::pow_tensor_scalar(result, Scalar::Int(3))?)?,
+        Scalar::Float(-0.5)),
+}
 
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
+recorded! {
+    RSQRT(self_) -> result, edges of [self_];
+    set_history(&mut result), RsqrtBackward0 { result: SavedVariable::output(&result, 0)? }
 }
 
-fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::exp(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ExpBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    RSQRT_(self_), edges of [self_];
+    after RsqrtBackward0 { result: SavedVariable::output(self_, 0)? }
 }
 
-register!(EXP, Autograd, exp);
+out_variant! { RSQRT_OUT(self_, out), refused of [self_, out] }
 
-fn exp_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::exp_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::exp_(self_)?;
-    }
-    let backward = ExpBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+node! {
+    ReciprocalBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::neg(&ops::_chain(grad, &ops::mul_tensor(result, result)?)?),
 }
 
-register!(EXP_, Autograd, exp_);
+recorded! {
+    RECIPROCAL(self_) -> result, edges of [self_];
+    set_history(&mut result), ReciprocalBackward0 { result: SavedVariable::output(&result, 0)? }
+}
 
-fn exp_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("exp", [self_, out])?;
-    let _below = record::below();
-    ops::exp_out(self_, out)
+recorded_in_place! {
+    RECIPROCAL_(self_), edges of [self_];
+    after ReciprocalBackward0 { result: SavedVariable::output(self_, 0)? }
 }
 
-register!(EXP_OUT, Autograd, exp_out);
-register!(EXP_OUT, ForwardGrad, exp_out);
+out_variant! { RECIPROCAL_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct Exp2Backward0 {
-    pub(super) result: SavedVariable,
+node! {
+    SquareBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(&ops::mul_scalar(grad, Scalar::Int(2))?, self_),
 }
 
-impl Backward for Exp2Backward0 {
-    const NAME: &'static str = "Exp2Backward0";
-    const SAVES: bool = true;
+recorded! {
+    SQUARE(self_) -> result, edges of [self_];
+    set_history(&mut result), SquareBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::mul_scalar(&ops::_chain(grad, result)?, Scalar::Float(0.6931471805599453))],
-        )
-    }
+out_variant! { SQUARE_OUT(self_, out), refused of [self_, out] }
 
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
+recorded_in_place! {
+    SQUARE_(self_), edges of [self_];
+    SquareBackward0 { self_: record::original_always(self_)? }
 }
 
-fn exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::exp2(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = Exp2Backward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    SinBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::cos(self_)?),
 }
 
-register!(EXP2, Autograd, exp2);
+recorded! {
+    SIN(self_) -> result, edges of [self_];
+    set_history(&mut result), SinBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-fn exp2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::exp2_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::exp2_(self_)?;
-    }
-    let backward = Exp2Backward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    SIN_(self_), edges of [self_];
+    SinBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(EXP2_, Autograd, exp2_);
+out_variant! { SIN_OUT(self_, out), refused of [self_, out] }
 
-fn exp2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("exp2", [self_, out])?;
-    let _below = record::below();
-    ops::exp2_out(self_, out)
+node! {
+    CosBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::neg(&ops::_chain(grad, &ops::sin(self_)?)?),
 }
 
-register!(EXP2_OUT, Autograd, exp2_out);
-register!(EXP2_OUT, ForwardGrad, exp2_out);
+recorded! {
+    COS(self_) -> result, edges of [self_];
+    set_history(&mut result), CosBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-pub(super) struct Expm1Backward0 {
-    pub(super) result: SavedVariable,
+recorded_in_place! {
+    COS_(self_), edges of [self_];
+    CosBackward0 { self_: record::original_always(self_)? }
 }
 
-impl Backward for Expm1Backward0 {
-    const NAME: &'static str = "Expm1Backward0";
-    const SAVES: bool = true;
+out_variant! { COS_OUT(self_, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::_chain(grad, &ops::add_scalar(result, Scalar::Int(1), Scalar::Int(1))?)],
-        )
-    }
+node! {
+    TanBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::_chain(grad, &ops::add_scalar(&ops::mul_tensor(result, result)?, Scalar::Int(1), Scalar::Int(1))?),
+}
+
+recorded! {
+    TAN(self_) -> result, edges of [self_];
+    set_history(&mut result), TanBackward0 { result: SavedVariable::output(&result, 0)? }
+}
 
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
+recorded_in_place! {
+    TAN_(self_), edges of [self_];
+    after TanBackward0 { result: SavedVariable::output(self_, 0)? }
 }
 
-fn expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::expm1(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = Expm1Backward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { TAN_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    AsinBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::rsqrt(&ops::rsub_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1),
+        Scalar::Int(1))?)?),
 }
 
-register!(EXPM1, Autograd, expm1);
+recorded! {
+    ASIN(self_) -> result, edges of [self_];
+    set_history(&mut result), AsinBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-fn expm1_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::expm1_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::expm1_(self_)?;
-    }
-    let backward = Expm1Backward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    ASIN_(self_), edges of [self_];
+    AsinBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(EXPM1_, Autograd, expm1_);
+out_variant! { ASIN_OUT(self_, out), refused of [self_, out] }
 
-fn expm1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("expm1", [self_, out])?;
-    let _below = record::below();
-    ops::expm1_out(self_, out)
+node! {
+    AcosBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::neg(&ops::_chain(grad, &ops::rsqrt(&ops::rsub_scalar(&ops::mul_tensor(self_, self_)?,
+        Scalar::Int(1), Scalar::Int(1))?)?)?),
 }
 
-register!(EXPM1_OUT, Autograd, expm1_out);
-register!(EXPM1_OUT, ForwardGrad, expm1_out);
+recorded! {
+    ACOS(self_) -> result, edges of [self_];
+    set_history(&mut result), AcosBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-pub(super) struct LogBackward0 {
-    pub(super) self_: SavedVariable,
+recorded_in_place! {
+    ACOS_(self_), edges of [self_];
+    AcosBackward0 { self_: record::original_always(self_)? }
 }
 
-impl Backward for LogBackward0 {
-    const NAME: &'static str = "LogBackward0";
-    const SAVES: bool = true;
+out_variant! { ACOS_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    AtanBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain_div(grad, &ops::add_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1),
+        Scalar::Int(1))?),
+}
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain_div(grad, self_)])
-    }
+recorded! {
+    ATAN(self_) -> result, edges of [self_];
+    set_history(&mut result), AtanBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded_in_place! {
+    ATAN_(self_), edges of [self_];
+    AtanBackward0 { self_: record::original_always(self_)? }
 }
+
+out_variant! { ATAN_OUT(self_, out), refused of [self_, out] }
 
-fn log(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::log(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = LogBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    SinhBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::cosh(self_)?),
 }
 
-register!(LOG, Autograd, log);
+recorded! {
+    SINH(self_) -> result, edges of [self_];
+    set_history(&mut result), SinhBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-fn log_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::log_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = LogBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::log_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    SINH_(self_), edges of [self_];
+    SinhBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(LOG_, Autograd, log_);
+out_variant! { SINH_OUT(self_, out), refused of [self_, out] }
 
-fn log_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log", [self_, out])?;
-    let _below = record::below();
-    ops::log_out(self_, out)
+node! {
+    CoshBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::sinh(self_)?),
 }
 
-register!(LOG_OUT, Autograd, log_out);
-register!(LOG_OUT, ForwardGrad, log_out);
+recorded! {
+    COSH(self_) -> result, edges of [self_];
+    set_history(&mut result), CoshBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-pub(super) struct Log1PBackward0 {
-    pub(super) self_: SavedVariable,
+recorded_in_place! {
+    COSH_(self_), edges of [self_];
+    CoshBackward0 { self_: record::original_always(self_)? }
 }
 
-impl Backward for Log1PBackward0 {
-    const NAME: &'static str = "Log1PBackward0";
-    const SAVES: bool = true;
+out_variant! { COSH_OUT(self_, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::_chain_div(grad, &ops::add_scalar(self_, Scalar::Int(1), Scalar::Int(1))?)],
-        )
-    }
+node! {
+    TanhBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::tanh_backward(grad, result),
+}
 
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded! {
+    TANH(self_) -> result, edges of [self_];
+    set_history(&mut result), TanhBackward0 { result: SavedVariable::output(&result, 0)? }
 }
 
-fn log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::log1p(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = Log1PBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded_in_place! {
+    TANH_(self_), edges of [self_];
+    after TanhBackward0 { result: SavedVariable::output(self_, 0)? }
 }
 
-register!(LOG1P, Autograd, log1p);
+out_variant! { TANH_OUT(self_, out), refused of [self_, out] }
 
-fn log1p_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::log1p_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = Log1PBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::log1p_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    SigmoidBackward0 { result: SavedVariable } gradients(self, grads, grad = 0) [result];
+    self_ => ops::sigmoid_backward(grad, result),
 }
 
-register!(LOG1P_, Autograd, log1p_);
+recorded! {
+    SIGMOID(self_) -> result, edges of [self_];
+    set_history(&mut result), SigmoidBackward0 { result: SavedVariable::output(&result, 0)? }
+}
 
-fn log1p_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log1p", [self_, out])?;
-    let _below = record::below();
-    ops::log1p_out(self_, out)
+recorded_in_place! {
+    SIGMOID_(self_), edges of [self_];
+    after SigmoidBackward0 { result: SavedVariable::output(self_, 0)? }
 }
 
-register!(LOG1P_OUT, Autograd, log1p_out);
-register!(LOG1P_OUT, ForwardGrad, log1p_out);
+out_variant! { SIGMOID_OUT(self_, out), refused of [self_, out] }
 
-pub(super) struct Log2Backward0 {
-    pub(super) self_: SavedVariable,
+node! {
+    ErfBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::mul_scalar(&ops::exp(&ops::neg(&ops::mul_tensor(self_, self_)?)?)?,
+        Scalar::Float(1.1283791670955126))?),
 }
 
-impl Backward for Log2Backward0 {
-    const NAME: &'static str = "Log2Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::_chain_div(grad, &ops::mul_scalar(self_, Scalar::Float(0.6931471805599453))?)],
-        )
-    }
+recorded! {
+    ERF(self_) -> result, edges of [self_];
+    set_history(&mut result), ErfBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded_in_place! {
+    ERF_(self_), edges of [self_];
+    ErfBackward0 { self_: record::original_always(self_)? }
 }
 
-fn log2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::log2(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = Log2Backward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { ERF_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    ErfcBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::mul_scalar(&ops::exp(&ops::neg(&ops::mul_tensor(self_, self_)?)?)?,
+        Scalar::Float(-1.1283791670955126))?),
 }
 
-register!(LOG2, Autograd, log2);
+recorded! {
+    ERFC(self_) -> result, edges of [self_];
+    set_history(&mut result), ErfcBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-fn log2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::log2_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = Log2Backward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::log2_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    ERFC_(self_), edges of [self_];
+    ErfcBackward0 { self_: record::original_always(self_)? }
 }
 
-register!(LOG2_, Autograd, log2_);
+out_variant! { ERFC_OUT(self_, out), refused of [self_, out] }
 
-fn log2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log2", [self_, out])?;
-    let _below = record::below();
-    ops::log2_out(self_, out)
+node! {
+    FloorBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(LOG2_OUT, Autograd, log2_out);
-register!(LOG2_OUT, ForwardGrad, log2_out);
+recorded! {
+    FLOOR(self_) -> result, edges of [self_];
+    set_history(&mut result), FloorBackward0 {}
+}
 
-pub(super) struct Log10Backward0 {
-    pub(super) self_: SavedVariable,
+recorded_in_place! {
+    FLOOR_(self_), edges of [self_];
+    FloorBackward0 {}
 }
 
-impl Backward for Log10Backward0 {
-    const NAME: &'static str = "Log10Backward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::_chain_div(grad, &ops::mul_scalar(self_, Scalar::Float(2.302585092994046))?)],
-        )
-    }
+out_variant! { FLOOR_OUT(self_, out), refused of [self_, out] }
 
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+node! {
+    CeilBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-fn log10(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::log10(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = Log10Backward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    CEIL(self_) -> result, edges of [self_];
+    set_history(&mut result), CeilBackward0 {}
 }
 
-register!(LOG10, Autograd, log10);
+recorded_in_place! {
+    CEIL_(self_), edges of [self_];
+    CeilBackward0 {}
+}
+
+out_variant! { CEIL_OUT(self_, out), refused of [self_, out] }
 
-fn log10_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::log10_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = Log10Backward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::log10_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+node! {
+    RoundBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(LOG10_, Autograd, log10_);
+recorded! {
+    ROUND(self_) -> result, edges of [self_];
+    set_history(&mut result), RoundBackward0 {}
+}
 
-fn log10_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log10", [self_, out])?;
-    let _below = record::below();
-    ops::log10_out(self_, out)
-}
-
-register!(LOG10_OUT, Autograd, log10_out);
-register!(LOG10_OUT, ForwardGrad, log10_out);
-
-pub(super) struct SqrtBackward0 {
-    pub(super) result: SavedVariable,
+recorded_in_place! {
+    ROUND_(self_), edges of [self_];
+    RoundBackward0 {}
 }
-
-impl Backward for SqrtBackward0 {
-    const NAME: &'static str = "SqrtBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain_div(grad, &ops::mul_scalar(result, Scalar::Int(2))?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
-
-fn sqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sqrt(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SqrtBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+
+out_variant! { ROUND_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    RoundBackward1 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
 }
 
-register!(SQRT, Autograd, sqrt);
+recorded! {
+    ROUND_DECIMALS(self_, decimals) -> result, edges of [self_];
+    set_history(&mut result), RoundBackward1 {}
+}
 
-fn sqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::sqrt_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::sqrt_(self_)?;
-    }
-    let backward = SqrtBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    ROUND__DECIMALS(self_, decimals), edges of [self_];
+    RoundBackward1 {}
 }
+
+out_variant! { ROUND_DECIMALS_OUT(self_, decimals, out), refused of [self_, out] }
 
-register!(SQRT_, Autograd, sqrt_);
+node! {
+    TruncBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
+}
 
-fn sqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sqrt", [self_, out])?;
-    let _below = record::below();
-    ops::sqrt_out(self_, out)
-}
-
-register!(SQRT_OUT, Autograd, sqrt_out);
-register!(SQRT_OUT, ForwardGrad, sqrt_out);
+recorded! {
+    TRUNC(self_) -> result, edges of [self_];
+    set_history(&mut result), TruncBackward0 {}
+}
 
-pub(super) struct RsqrtBackward0 {
-    pub(super) result: SavedVariable,
+recorded_in_place! {
+    TRUNC_(self_), edges of [self_];
+    TruncBackward0 {}
 }
+
+out_variant! { TRUNC_OUT(self_, out), refused of [self_, out] }
 
-impl Backward for RsqrtBackward0 {
-    const NAME: &'static str = "RsqrtBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::mul_scalar(
-                    &ops::_chain(grad, &ops::pow_tensor_scalar(result, Scalar::Int(3))?)?,
-                    Scalar::Float(-0.5),
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
+node! {
+    FracBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
+}
 
-fn rsqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::rsqrt(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = RsqrtBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    FRAC(self_) -> result, edges of [self_];
+    set_history(&mut result), FracBackward0 {}
 }
 
-register!(RSQRT, Autograd, rsqrt);
+recorded_in_place! {
+    FRAC_(self_), edges of [self_];
+    FracBackward0 {}
+}
 
-fn rsqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::rsqrt_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::rsqrt_(self_)?;
-    }
-    let backward = RsqrtBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(RSQRT_, Autograd, rsqrt_);
+out_variant! { FRAC_OUT(self_, out), refused of [self_, out] }
 
-fn rsqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("rsqrt", [self_, out])?;
-    let _below = record::below();
-    ops::rsqrt_out(self_, out)
+node! {
+    Deg2RadBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::deg2rad(grad),
 }
 
-register!(RSQRT_OUT, Autograd, rsqrt_out);
-register!(RSQRT_OUT, ForwardGrad, rsqrt_out);
+recorded! {
+    DEG2RAD(self_) -> result, edges of [self_];
+    set_history(&mut result), Deg2RadBackward0 {}
+}
 
-pub(super) struct ReciprocalBackward0 {
-    pub(super) result: SavedVariable,
+recorded_in_place! {
+    DEG2RAD_(self_), edges of [self_];
+    Deg2RadBackward0 {}
 }
 
-impl Backward for ReciprocalBackward0 {
-    const NAME: &'static str = "ReciprocalBackward0";
-    const SAVES: bool = true;
+out_variant! { DEG2RAD_OUT(self_, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::neg(&ops::_chain(grad, &ops::mul_tensor(result, result)?)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
+node! {
+    AngleBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::zeros_like(grad, None, None, None, None, None),
+}
 
-fn reciprocal(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::reciprocal(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ReciprocalBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    ANGLE(self_) -> result, edges of [self_];
+    set_history(&mut result), AngleBackward0 {}
 }
 
-register!(RECIPROCAL, Autograd, reciprocal);
+out_variant! { ANGLE_OUT(self_, out), refused of [self_, out] }
 
-fn reciprocal_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::reciprocal_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::reciprocal_(self_)?;
-    }
-    let backward = ReciprocalBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(RECIPROCAL_, Autograd, reciprocal_);
+node! {
+    Rad2DegBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::rad2deg(grad),
+}
 
-fn reciprocal_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("reciprocal", [self_, out])?;
-    let _below = record::below();
-    ops::reciprocal_out(self_, out)
+recorded! {
+    RAD2DEG(self_) -> result, edges of [self_];
+    set_history(&mut result), Rad2DegBackward0 {}
 }
 
-register!(RECIPROCAL_OUT, Autograd, reciprocal_out);
-register!(RECIPROCAL_OUT, ForwardGrad, reciprocal_out);
-
-pub(super) struct SquareBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for SquareBackward0 {
-    const NAME: &'static str = "SquareBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(&ops::mul_scalar(grad, Scalar::Int(2))?, self_)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded_in_place! {
+    RAD2DEG_(self_), edges of [self_];
+    Rad2DegBackward0 {}
 }
 
-fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::square(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SquareBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { RAD2DEG_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    AsinhBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::rsqrt(&ops::add_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1),
+        Scalar::Int(1))?)?),
 }
 
-register!(SQUARE, Autograd, square);
+recorded! {
+    ASINH(self_) -> result, edges of [self_];
+    set_history(&mut result), AsinhBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-fn square_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("square", [self_, out])?;
-    let _below = record::below();
-    ops::square_out(self_, out)
+recorded_in_place! {
+    ASINH_(self_), edges of [self_];
+    AsinhBackward0 { self_: record::original_always(self_)? }
 }
+
+out_variant! { ASINH_OUT(self_, out), refused of [self_, out] }
 
-register!(SQUARE_OUT, Autograd, square_out);
-register!(SQUARE_OUT, ForwardGrad, square_out);
+node! {
+    AcoshBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain(grad, &ops::rsqrt(&ops::sub_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1),
+        Scalar::Int(1))?)?),
+}
 
-fn square_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::square_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = SquareBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::square_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded! {
+    ACOSH(self_) -> result, edges of [self_];
+    set_history(&mut result), AcoshBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(SQUARE_, Autograd, square_);
-
-pub(super) struct SinBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for SinBackward0 {
-    const NAME: &'static str = "SinBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::cos(self_)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+recorded_in_place! {
+    ACOSH_(self_), edges of [self_];
+    AcoshBackward0 { self_: record::original_always(self_)? }
 }
 
-fn sin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sin(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SinBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { ACOSH_OUT(self_, out), refused of [self_, out] }
+
+node! {
+    AtanhBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => ops::_chain_div(grad, &ops::rsub_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1),
+        Scalar::Int(1))?),
 }
 
-register!(SIN, Autograd, sin);
+recorded! {
+    ATANH(self_) -> result, edges of [self_];
+    set_history(&mut result), AtanhBackward0 { self_: SavedVariable::input(self_, 0)? }
+}
 
-fn sin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::sin_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = SinBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::sin_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    ATANH_(self_), edges of [self_];
+    AtanhBackward0 { self_: record::original_always(self_)? }
 }
-
-register!(SIN_, Autograd, sin_);
-
-fn sin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sin", [self_, out])?;
-    let _below = record::below();
-    ops::sin_out(self_, out)
-}
-
-register!(SIN_OUT, Autograd, sin_out);
-register!(SIN_OUT, ForwardGrad, sin_out);
-
-pub(super) struct CosBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for CosBackward0 {
-    const NAME: &'static str = "CosBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::neg(&ops::_chain(grad, &ops::sin(self_)?)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn cos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::cos(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = CosBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
 
-register!(COS, Autograd, cos);
-
-fn cos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::cos_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = CosBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::cos_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(COS_, Autograd, cos_);
-
-fn cos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("cos", [self_, out])?;
-    let _below = record::below();
-    ops::cos_out(self_, out)
-}
-
-register!(COS_OUT, Autograd, cos_out);
-register!(COS_OUT, ForwardGrad, cos_out);
-
-pub(super) struct TanBackward0 {
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for TanBackward0 {
-    const NAME: &'static str = "TanBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::add_scalar(&ops::mul_tensor(result, result)?, Scalar::Int(1), Scalar::Int(1))?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
-
-fn tan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::tan(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = TanBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(TAN, Autograd, tan);
-
-fn tan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::tan_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::tan_(self_)?;
-    }
-    let backward = TanBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(TAN_, Autograd, tan_);
-
-fn tan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("tan", [self_, out])?;
-    let _below = record::below();
-    ops::tan_out(self_, out)
-}
-
-register!(TAN_OUT, Autograd, tan_out);
-register!(TAN_OUT, ForwardGrad, tan_out);
-
-pub(super) struct AsinBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for AsinBackward0 {
-    const NAME: &'static str = "AsinBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::rsqrt(&ops::rsub_scalar(
-                        &ops::mul_tensor(self_, self_)?,
-                        Scalar::Int(1),
-                        Scalar::Int(1),
-                    )?)?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn asin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::asin(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AsinBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ASIN, Autograd, asin);
-
-fn asin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::asin_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = AsinBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::asin_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ASIN_, Autograd, asin_);
-
-fn asin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("asin", [self_, out])?;
-    let _below = record::below();
-    ops::asin_out(self_, out)
-}
-
-register!(ASIN_OUT, Autograd, asin_out);
-register!(ASIN_OUT, ForwardGrad, asin_out);
-
-pub(super) struct AcosBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for AcosBackward0 {
-    const NAME: &'static str = "AcosBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::neg(&ops::_chain(
-                    grad,
-                    &ops::rsqrt(&ops::rsub_scalar(
-                        &ops::mul_tensor(self_, self_)?,
-                        Scalar::Int(1),
-                        Scalar::Int(1),
-                    )?)?,
-                )?)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn acos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::acos(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AcosBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ACOS, Autograd, acos);
-
-fn acos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::acos_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = AcosBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::acos_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ACOS_, Autograd, acos_);
-
-fn acos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("acos", [self_, out])?;
-    let _below = record::below();
-    ops::acos_out(self_, out)
-}
-
-register!(ACOS_OUT, Autograd, acos_out);
-register!(ACOS_OUT, ForwardGrad, acos_out);
-
-pub(super) struct AtanBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for AtanBackward0 {
-    const NAME: &'static str = "AtanBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain_div(
-                    grad,
-                    &ops::add_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1), Scalar::Int(1))?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn atan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::atan(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AtanBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ATAN, Autograd, atan);
-
-fn atan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::atan_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = AtanBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::atan_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ATAN_, Autograd, atan_);
-
-fn atan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("atan", [self_, out])?;
-    let _below = record::below();
-    ops::atan_out(self_, out)
-}
-
-register!(ATAN_OUT, Autograd, atan_out);
-register!(ATAN_OUT, ForwardGrad, atan_out);
-
-pub(super) struct SinhBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for SinhBackward0 {
-    const NAME: &'static str = "SinhBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::cosh(self_)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn sinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sinh(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SinhBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SINH, Autograd, sinh);
-
-fn sinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::sinh_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = SinhBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::sinh_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(SINH_, Autograd, sinh_);
-
-fn sinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sinh", [self_, out])?;
-    let _below = record::below();
-    ops::sinh_out(self_, out)
-}
-
-register!(SINH_OUT, Autograd, sinh_out);
-register!(SINH_OUT, ForwardGrad, sinh_out);
-
-pub(super) struct CoshBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for CoshBackward0 {
-    const NAME: &'static str = "CoshBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::_chain(grad, &ops::sinh(self_)?)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn cosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::cosh(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = CoshBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(COSH, Autograd, cosh);
-
-fn cosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::cosh_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = CoshBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::cosh_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(COSH_, Autograd, cosh_);
-
-fn cosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("cosh", [self_, out])?;
-    let _below = record::below();
-    ops::cosh_out(self_, out)
-}
-
-register!(COSH_OUT, Autograd, cosh_out);
-register!(COSH_OUT, ForwardGrad, cosh_out);
-
-pub(super) struct TanhBackward0 {
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for TanhBackward0 {
-    const NAME: &'static str = "TanhBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::tanh_backward(grad, result)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
-
-fn tanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::tanh(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = TanhBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(TANH, Autograd, tanh);
-
-fn tanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::tanh_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::tanh_(self_)?;
-    }
-    let backward = TanhBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(TANH_, Autograd, tanh_);
-
-fn tanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("tanh", [self_, out])?;
-    let _below = record::below();
-    ops::tanh_out(self_, out)
-}
-
-register!(TANH_OUT, Autograd, tanh_out);
-register!(TANH_OUT, ForwardGrad, tanh_out);
-
-pub(super) struct SigmoidBackward0 {
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for SigmoidBackward0 {
-    const NAME: &'static str = "SigmoidBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::sigmoid_backward(grad, result)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.result.owns(visit);
-    }
-}
-
-fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::sigmoid(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SigmoidBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SIGMOID, Autograd, sigmoid);
-
-fn sigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::sigmoid_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::sigmoid_(self_)?;
-    }
-    let backward = SigmoidBackward0 { result: SavedVariable::output(self_, 0)? };
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(SIGMOID_, Autograd, sigmoid_);
-
-fn sigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sigmoid", [self_, out])?;
-    let _below = record::below();
-    ops::sigmoid_out(self_, out)
-}
-
-register!(SIGMOID_OUT, Autograd, sigmoid_out);
-register!(SIGMOID_OUT, ForwardGrad, sigmoid_out);
-
-pub(super) struct ErfBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for ErfBackward0 {
-    const NAME: &'static str = "ErfBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::mul_scalar(
-                        &ops::exp(&ops::neg(&ops::mul_tensor(self_, self_)?)?)?,
-                        Scalar::Float(1.1283791670955126),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::erf(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ErfBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ERF, Autograd, erf);
-
-fn erf_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::erf_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = ErfBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::erf_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ERF_, Autograd, erf_);
-
-fn erf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("erf", [self_, out])?;
-    let _below = record::below();
-    ops::erf_out(self_, out)
-}
-
-register!(ERF_OUT, Autograd, erf_out);
-register!(ERF_OUT, ForwardGrad, erf_out);
-
-pub(super) struct ErfcBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for ErfcBackward0 {
-    const NAME: &'static str = "ErfcBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::mul_scalar(
-                        &ops::exp(&ops::neg(&ops::mul_tensor(self_, self_)?)?)?,
-                        Scalar::Float(-1.1283791670955126),
-                    )?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::erfc(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ErfcBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ERFC, Autograd, erfc);
-
-fn erfc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::erfc_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = ErfcBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::erfc_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ERFC_, Autograd, erfc_);
-
-fn erfc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("erfc", [self_, out])?;
-    let _below = record::below();
-    ops::erfc_out(self_, out)
-}
-
-register!(ERFC_OUT, Autograd, erfc_out);
-register!(ERFC_OUT, ForwardGrad, erfc_out);
-
-pub(super) struct FloorBackward0;
-
-impl Backward for FloorBackward0 {
-    const NAME: &'static str = "FloorBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
-}
-
-fn floor(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::floor(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, FloorBackward0);
-    }
-    Ok(result)
-}
-
-register!(FLOOR, Autograd, floor);
-
-fn floor_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::floor_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::floor_(self_)?;
-    }
-    record::rebase_history(self_, edges, FloorBackward0)
-}
-
-register!(FLOOR_, Autograd, floor_);
-
-fn floor_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("floor", [self_, out])?;
-    let _below = record::below();
-    ops::floor_out(self_, out)
-}
-
-register!(FLOOR_OUT, Autograd, floor_out);
-register!(FLOOR_OUT, ForwardGrad, floor_out);
-
-pub(super) struct CeilBackward0;
-
-impl Backward for CeilBackward0 {
-    const NAME: &'static str = "CeilBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
-}
-
-fn ceil(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::ceil(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, CeilBackward0);
-    }
-    Ok(result)
-}
-
-register!(CEIL, Autograd, ceil);
-
-fn ceil_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::ceil_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::ceil_(self_)?;
-    }
-    record::rebase_history(self_, edges, CeilBackward0)
-}
-
-register!(CEIL_, Autograd, ceil_);
-
-fn ceil_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("ceil", [self_, out])?;
-    let _below = record::below();
-    ops::ceil_out(self_, out)
-}
-
-register!(CEIL_OUT, Autograd, ceil_out);
-register!(CEIL_OUT, ForwardGrad, ceil_out);
-
-pub(super) struct RoundBackward0;
-
-impl Backward for RoundBackward0 {
-    const NAME: &'static str = "RoundBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
-}
-
-fn round(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::round(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, RoundBackward0);
-    }
-    Ok(result)
-}
-
-register!(ROUND, Autograd, round);
-
-fn round_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::round_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::round_(self_)?;
-    }
-    record::rebase_history(self_, edges, RoundBackward0)
-}
-
-register!(ROUND_, Autograd, round_);
-
-fn round_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("round", [self_, out])?;
-    let _below = record::below();
-    ops::round_out(self_, out)
-}
-
-register!(ROUND_OUT, Autograd, round_out);
-register!(ROUND_OUT, ForwardGrad, round_out);
-
-pub(super) struct RoundBackward1;
-
-impl Backward for RoundBackward1 {
-    const NAME: &'static str = "RoundBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
-}
-
-fn round_decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::round_decimals(self_, decimals)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, RoundBackward1);
-    }
-    Ok(result)
-}
-
-register!(ROUND_DECIMALS, Autograd, round_decimals);
-
-fn round__decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::round__decimals(self_, decimals);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::round__decimals(self_, decimals)?;
-    }
-    record::rebase_history(self_, edges, RoundBackward1)
-}
-
-register!(ROUND__DECIMALS, Autograd, round__decimals);
-
-fn round_decimals_out(_: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
-    record::check_out("round", [self_, out])?;
-    let _below = record::below();
-    ops::round_decimals_out(self_, decimals, out)
-}
-
-register!(ROUND_DECIMALS_OUT, Autograd, round_decimals_out);
-register!(ROUND_DECIMALS_OUT, ForwardGrad, round_decimals_out);
-
-pub(super) struct TruncBackward0;
-
-impl Backward for TruncBackward0 {
-    const NAME: &'static str = "TruncBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
-}
-
-fn trunc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::trunc(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, TruncBackward0);
-    }
-    Ok(result)
-}
-
-register!(TRUNC, Autograd, trunc);
-
-fn trunc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::trunc_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::trunc_(self_)?;
-    }
-    record::rebase_history(self_, edges, TruncBackward0)
-}
-
-register!(TRUNC_, Autograd, trunc_);
-
-fn trunc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("trunc", [self_, out])?;
-    let _below = record::below();
-    ops::trunc_out(self_, out)
-}
-
-register!(TRUNC_OUT, Autograd, trunc_out);
-register!(TRUNC_OUT, ForwardGrad, trunc_out);
-
-pub(super) struct FracBackward0;
-
-impl Backward for FracBackward0 {
-    const NAME: &'static str = "FracBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
-    }
-}
-
-fn frac(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::frac(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, FracBackward0);
-    }
-    Ok(result)
-}
-
-register!(FRAC, Autograd, frac);
-
-fn frac_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::frac_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::frac_(self_)?;
-    }
-    record::rebase_history(self_, edges, FracBackward0)
-}
-
-register!(FRAC_, Autograd, frac_);
-
-fn frac_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("frac", [self_, out])?;
-    let _below = record::below();
-    ops::frac_out(self_, out)
-}
-
-register!(FRAC_OUT, Autograd, frac_out);
-register!(FRAC_OUT, ForwardGrad, frac_out);
-
-pub(super) struct Deg2RadBackward0;
-
-impl Backward for Deg2RadBackward0 {
-    const NAME: &'static str = "Deg2RadBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::deg2rad(grad)])
-    }
-}
-
-fn deg2rad(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::deg2rad(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, Deg2RadBackward0);
-    }
-    Ok(result)
-}
-
-register!(DEG2RAD, Autograd, deg2rad);
-
-fn deg2rad_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::deg2rad_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::deg2rad_(self_)?;
-    }
-    record::rebase_history(self_, edges, Deg2RadBackward0)
-}
-
-register!(DEG2RAD_, Autograd, deg2rad_);
-
-fn deg2rad_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("deg2rad", [self_, out])?;
-    let _below = record::below();
-    ops::deg2rad_out(self_, out)
-}
-
-register!(DEG2RAD_OUT, Autograd, deg2rad_out);
-register!(DEG2RAD_OUT, ForwardGrad, deg2rad_out);
-
-pub(super) struct AngleBackward0;
-
-impl Backward for AngleBackward0 {
-    const NAME: &'static str = "AngleBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
-    }
-}
-
-fn angle(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::angle(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, AngleBackward0);
-    }
-    Ok(result)
-}
-
-register!(ANGLE, Autograd, angle);
-
-fn angle_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("angle", [self_, out])?;
-    let _below = record::below();
-    ops::angle_out(self_, out)
-}
-
-register!(ANGLE_OUT, Autograd, angle_out);
-register!(ANGLE_OUT, ForwardGrad, angle_out);
-
-pub(super) struct Rad2DegBackward0;
-
-impl Backward for Rad2DegBackward0 {
-    const NAME: &'static str = "Rad2DegBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::rad2deg(grad)])
-    }
-}
-
-fn rad2deg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::rad2deg(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, Rad2DegBackward0);
-    }
-    Ok(result)
-}
-
-register!(RAD2DEG, Autograd, rad2deg);
-
-fn rad2deg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::rad2deg_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::rad2deg_(self_)?;
-    }
-    record::rebase_history(self_, edges, Rad2DegBackward0)
-}
-
-register!(RAD2DEG_, Autograd, rad2deg_);
-
-fn rad2deg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("rad2deg", [self_, out])?;
-    let _below = record::below();
-    ops::rad2deg_out(self_, out)
-}
-
-register!(RAD2DEG_OUT, Autograd, rad2deg_out);
-register!(RAD2DEG_OUT, ForwardGrad, rad2deg_out);
-
-pub(super) struct AsinhBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for AsinhBackward0 {
-    const NAME: &'static str = "AsinhBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::rsqrt(&ops::add_scalar(
-                        &ops::mul_tensor(self_, self_)?,
-                        Scalar::Int(1),
-                        Scalar::Int(1),
-                    )?)?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn asinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::asinh(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AsinhBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ASINH, Autograd, asinh);
-
-fn asinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::asinh_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = AsinhBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::asinh_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ASINH_, Autograd, asinh_);
-
-fn asinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("asinh", [self_, out])?;
-    let _below = record::below();
-    ops::asinh_out(self_, out)
-}
-
-register!(ASINH_OUT, Autograd, asinh_out);
-register!(ASINH_OUT, ForwardGrad, asinh_out);
-
-pub(super) struct AcoshBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for AcoshBackward0 {
-    const NAME: &'static str = "AcoshBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::rsqrt(&ops::sub_scalar(
-                        &ops::mul_tensor(self_, self_)?,
-                        Scalar::Int(1),
-                        Scalar::Int(1),
-                    )?)?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn acosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::acosh(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AcoshBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ACOSH, Autograd, acosh);
-
-fn acosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::acosh_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = AcoshBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::acosh_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ACOSH_, Autograd, acosh_);
-
-fn acosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("acosh", [self_, out])?;
-    let _below = record::below();
-    ops::acosh_out(self_, out)
-}
-
-register!(ACOSH_OUT, Autograd, acosh_out);
-register!(ACOSH_OUT, ForwardGrad, acosh_out);
-
-pub(super) struct AtanhBackward0 {
-    pub(super) self_: SavedVariable,
-}
-
-impl Backward for AtanhBackward0 {
-    const NAME: &'static str = "AtanhBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain_div(
-                    grad,
-                    &ops::rsub_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1), Scalar::Int(1))?,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
-}
-
-fn atanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::atanh(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AtanhBackward0 { self_: SavedVariable::input(self_, 0)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(ATANH, Autograd, atanh);
-
-fn atanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::atanh_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = AtanhBackward0 { self_: record::original_always(self_)? };
-    {
-        let _below = record::below();
-        ops::atanh_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(ATANH_, Autograd, atanh_);
-
-fn atanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("atanh", [self_, out])?;
-    let _below = record::below();
-    ops::atanh_out(self_, out)
-}
-
-register!(ATANH_OUT, Autograd, atanh_out);
-register!(ATANH_OUT, ForwardGrad, atanh_out);
+out_variant! { ATANH_OUT(self_, out), refused of [self_, out] }

@@ -2,138 +2,46 @@
 
 //! Recording of the operators in `unique`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, record};
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record;
+use crate::record::{node, recorded};
 
-pub(super) struct Unique2Backward0;
-
-impl Backward for Unique2Backward0 {
-    const NAME: &'static str = "Unique2Backward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::gradients(cx, [&|| record::not_implemented("_unique2")])
-    }
+node! {
+    Unique2Backward0 {} gradients(self, grads) [];
+    self_ => record::not_implemented("_unique2"),
 }
 
-fn _unique2(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::_unique2(self_, sorted, return_inverse, return_counts)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history_of_some(
-            &[&result0, &result1, &result2],
-            &[true, false, false],
-            edges,
-            Unique2Backward0,
-        );
-    }
-    Ok((result0, result1, result2))
+recorded! {
+    _UNIQUE2(self_, sorted, return_inverse, return_counts) -> (result0, result1, result2), edges of [self_];
+    set_history_of_some(&[&result0, &result1, &result2], &[true, false, false]), Unique2Backward0 {}
 }
 
-register!(_UNIQUE2, Autograd, _unique2);
-
-pub(super) struct UniqueConsecutiveBackward0;
-
-impl Backward for UniqueConsecutiveBackward0 {
-    const NAME: &'static str = "UniqueConsecutiveBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::gradients(cx, [&|| record::not_implemented("unique_consecutive")])
-    }
+node! {
+    UniqueConsecutiveBackward0 {} gradients(self, grads) [];
+    self_ => record::not_implemented("unique_consecutive"),
 }
 
-fn unique_consecutive(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::unique_consecutive(self_, return_inverse, return_counts, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history_of_some(
-            &[&result0, &result1, &result2],
-            &[true, false, false],
-            edges,
-            UniqueConsecutiveBackward0,
-        );
-    }
-    Ok((result0, result1, result2))
+recorded! {
+    UNIQUE_CONSECUTIVE(self_, return_inverse, return_counts, dim) -> (result0, result1, result2), edges of [self_];
+    set_history_of_some(&[&result0, &result1, &result2], &[true, false, false]), UniqueConsecutiveBackward0 {}
 }
 
-register!(UNIQUE_CONSECUTIVE, Autograd, unique_consecutive);
-
-pub(super) struct UniqueDimBackward0;
-
-impl Backward for UniqueDimBackward0 {
-    const NAME: &'static str = "UniqueDimBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::gradients(cx, [&|| record::not_implemented("unique_dim")])
-    }
+node! {
+    UniqueDimBackward0 {} gradients(self, grads) [];
+    self_ => record::not_implemented("unique_dim"),
 }
 
-fn unique_dim(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::unique_dim(self_, dim, sorted, return_inverse, return_counts)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, UniqueDimBackward0);
-    }
-    Ok((result0, result1, result2))
+recorded! {
+    UNIQUE_DIM(self_, dim, sorted, return_inverse, return_counts) -> (result0, result1, result2), edges of [self_];
+    set_history_of_all(&[&result0, &result1, &result2]), UniqueDimBackward0 {}
 }
 
-register!(UNIQUE_DIM, Autograd, unique_dim);
-
-pub(super) struct UniqueDimConsecutiveBackward0;
-
-impl Backward for UniqueDimConsecutiveBackward0 {
-    const NAME: &'static str = "UniqueDimConsecutiveBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::gradients(cx, [&|| record::not_implemented("unique_dim_consecutive")])
-    }
+node! {
+    UniqueDimConsecutiveBackward0 {} gradients(self, grads) [];
+    self_ => record::not_implemented("unique_dim_consecutive"),
 }
 
-fn unique_dim_consecutive(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::unique_dim_consecutive(self_, dim, return_inverse, return_counts)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history_of_all(&[&result0, &result1, &result2], edges, UniqueDimConsecutiveBackward0);
-    }
-    Ok((result0, result1, result2))
+recorded! {
+    UNIQUE_DIM_CONSECUTIVE(self_, dim, return_inverse, return_counts) -> (result0, result1, result2),
+    edges of [self_];
+    set_history_of_all(&[&result0, &result1, &result2]), UniqueDimConsecutiveBackward0 {}
 }
-
-register!(UNIQUE_DIM_CONSECUTIVE, Autograd, unique_dim_consecutive);

@@ -2,325 +2,43 @@
 
 //! Recording of the operators in `upsample`.
 
-use crate::record;
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record::out_variant;
 
-fn upsample_nearest1d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_nearest1d", [self_, out])?;
-    let _below = record::below();
-    ops::upsample_nearest1d_out(self_, output_size, scales, out)
-}
+out_variant! { UPSAMPLE_NEAREST1D_OUT(self_, output_size, scales, out), refused of [self_, out] }
+out_variant! { UPSAMPLE_NEAREST1D_VEC_OUT(input, output_size, scale_factors, out), refused of [input, out] }
+out_variant! { UPSAMPLE_NEAREST2D_OUT(self_, output_size, scales_h, scales_w, out), refused of [self_, out] }
+out_variant! { UPSAMPLE_NEAREST2D_VEC_OUT(input, output_size, scale_factors, out), refused of [input, out] }
 
-register!(UPSAMPLE_NEAREST1D_OUT, Autograd, upsample_nearest1d_out);
-register!(UPSAMPLE_NEAREST1D_OUT, ForwardGrad, upsample_nearest1d_out);
+out_variant! { UPSAMPLE_NEAREST3D_OUT(self_, output_size, scales_d, scales_h, scales_w, out), refused of [self_,
+out] }
+out_variant! { UPSAMPLE_NEAREST3D_VEC_OUT(input, output_size, scale_factors, out), refused of [input, out] }
+out_variant! { _UPSAMPLE_NEAREST_EXACT1D_OUT(self_, output_size, scales, out), refused of [self_, out] }
+out_variant! { _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT(input, output_size, scale_factors, out), refused of [input, out] }
+out_variant! { _UPSAMPLE_NEAREST_EXACT2D_OUT(self_, output_size, scales_h, scales_w, out), refused of [self_, out] }
+out_variant! { _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT(input, output_size, scale_factors, out), refused of [input, out] }
 
-fn upsample_nearest1d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_nearest1d", [input, out])?;
-    let _below = record::below();
-    ops::upsample_nearest1d_vec_out(input, output_size, scale_factors, out)
-}
+out_variant! { _UPSAMPLE_NEAREST_EXACT3D_OUT(self_, output_size, scales_d, scales_h, scales_w, out),
+refused of [self_, out] }
+out_variant! { _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT(input, output_size, scale_factors, out), refused of [input, out] }
+out_variant! { UPSAMPLE_LINEAR1D_OUT(self_, output_size, align_corners, scales, out), refused of [self_, out] }
 
-register!(UPSAMPLE_NEAREST1D_VEC_OUT, Autograd, upsample_nearest1d_vec_out);
-register!(UPSAMPLE_NEAREST1D_VEC_OUT, ForwardGrad, upsample_nearest1d_vec_out);
+out_variant! { UPSAMPLE_LINEAR1D_VEC_OUT(input, output_size, align_corners, scale_factors, out), refused of [input,
+out] }
 
-fn upsample_nearest2d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_nearest2d", [self_, out])?;
-    let _below = record::below();
-    ops::upsample_nearest2d_out(self_, output_size, scales_h, scales_w, out)
-}
+out_variant! { UPSAMPLE_BILINEAR2D_OUT(self_, output_size, align_corners, scales_h, scales_w, out), refused of [self_,
+out] }
 
-register!(UPSAMPLE_NEAREST2D_OUT, Autograd, upsample_nearest2d_out);
-register!(UPSAMPLE_NEAREST2D_OUT, ForwardGrad, upsample_nearest2d_out);
+out_variant! { UPSAMPLE_BILINEAR2D_VEC_OUT(input, output_size, align_corners, scale_factors, out), refused of [input,
+out] }
 
-fn upsample_nearest2d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_nearest2d", [input, out])?;
-    let _below = record::below();
-    ops::upsample_nearest2d_vec_out(input, output_size, scale_factors, out)
-}
+out_variant! { UPSAMPLE_TRILINEAR3D_OUT(self_, output_size, align_corners, scales_d, scales_h, scales_w, out),
+refused of [self_, out] }
 
-register!(UPSAMPLE_NEAREST2D_VEC_OUT, Autograd, upsample_nearest2d_vec_out);
-register!(UPSAMPLE_NEAREST2D_VEC_OUT, ForwardGrad, upsample_nearest2d_vec_out);
+out_variant! { UPSAMPLE_TRILINEAR3D_VEC_OUT(input, output_size, align_corners, scale_factors, out), refused of [input,
+out] }
 
-fn upsample_nearest3d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_nearest3d", [self_, out])?;
-    let _below = record::below();
-    ops::upsample_nearest3d_out(self_, output_size, scales_d, scales_h, scales_w, out)
-}
+out_variant! { UPSAMPLE_BICUBIC2D_OUT(self_, output_size, align_corners, scales_h, scales_w, out), refused of [self_,
+out] }
 
-register!(UPSAMPLE_NEAREST3D_OUT, Autograd, upsample_nearest3d_out);
-register!(UPSAMPLE_NEAREST3D_OUT, ForwardGrad, upsample_nearest3d_out);
-
-fn upsample_nearest3d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_nearest3d", [input, out])?;
-    let _below = record::below();
-    ops::upsample_nearest3d_vec_out(input, output_size, scale_factors, out)
-}
-
-register!(UPSAMPLE_NEAREST3D_VEC_OUT, Autograd, upsample_nearest3d_vec_out);
-register!(UPSAMPLE_NEAREST3D_VEC_OUT, ForwardGrad, upsample_nearest3d_vec_out);
-
-fn _upsample_nearest_exact1d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_upsample_nearest_exact1d", [self_, out])?;
-    let _below = record::below();
-    ops::_upsample_nearest_exact1d_out(self_, output_size, scales, out)
-}
-
-register!(_UPSAMPLE_NEAREST_EXACT1D_OUT, Autograd, _upsample_nearest_exact1d_out);
-register!(_UPSAMPLE_NEAREST_EXACT1D_OUT, ForwardGrad, _upsample_nearest_exact1d_out);
-
-fn _upsample_nearest_exact1d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_upsample_nearest_exact1d", [input, out])?;
-    let _below = record::below();
-    ops::_upsample_nearest_exact1d_vec_out(input, output_size, scale_factors, out)
-}
-
-register!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT, Autograd, _upsample_nearest_exact1d_vec_out);
-register!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT, ForwardGrad, _upsample_nearest_exact1d_vec_out);
-
-fn _upsample_nearest_exact2d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_upsample_nearest_exact2d", [self_, out])?;
-    let _below = record::below();
-    ops::_upsample_nearest_exact2d_out(self_, output_size, scales_h, scales_w, out)
-}
-
-register!(_UPSAMPLE_NEAREST_EXACT2D_OUT, Autograd, _upsample_nearest_exact2d_out);
-register!(_UPSAMPLE_NEAREST_EXACT2D_OUT, ForwardGrad, _upsample_nearest_exact2d_out);
-
-fn _upsample_nearest_exact2d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_upsample_nearest_exact2d", [input, out])?;
-    let _below = record::below();
-    ops::_upsample_nearest_exact2d_vec_out(input, output_size, scale_factors, out)
-}
-
-register!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT, Autograd, _upsample_nearest_exact2d_vec_out);
-register!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT, ForwardGrad, _upsample_nearest_exact2d_vec_out);
-
-fn _upsample_nearest_exact3d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_upsample_nearest_exact3d", [self_, out])?;
-    let _below = record::below();
-    ops::_upsample_nearest_exact3d_out(self_, output_size, scales_d, scales_h, scales_w, out)
-}
-
-register!(_UPSAMPLE_NEAREST_EXACT3D_OUT, Autograd, _upsample_nearest_exact3d_out);
-register!(_UPSAMPLE_NEAREST_EXACT3D_OUT, ForwardGrad, _upsample_nearest_exact3d_out);
-
-fn _upsample_nearest_exact3d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("_upsample_nearest_exact3d", [input, out])?;
-    let _below = record::below();
-    ops::_upsample_nearest_exact3d_vec_out(input, output_size, scale_factors, out)
-}
-
-register!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT, Autograd, _upsample_nearest_exact3d_vec_out);
-register!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT, ForwardGrad, _upsample_nearest_exact3d_vec_out);
-
-fn upsample_linear1d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_linear1d", [self_, out])?;
-    let _below = record::below();
-    ops::upsample_linear1d_out(self_, output_size, align_corners, scales, out)
-}
-
-register!(UPSAMPLE_LINEAR1D_OUT, Autograd, upsample_linear1d_out);
-register!(UPSAMPLE_LINEAR1D_OUT, ForwardGrad, upsample_linear1d_out);
-
-fn upsample_linear1d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_linear1d", [input, out])?;
-    let _below = record::below();
-    ops::upsample_linear1d_vec_out(input, output_size, align_corners, scale_factors, out)
-}
-
-register!(UPSAMPLE_LINEAR1D_VEC_OUT, Autograd, upsample_linear1d_vec_out);
-register!(UPSAMPLE_LINEAR1D_VEC_OUT, ForwardGrad, upsample_linear1d_vec_out);
-
-fn upsample_bilinear2d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_bilinear2d", [self_, out])?;
-    let _below = record::below();
-    ops::upsample_bilinear2d_out(self_, output_size, align_corners, scales_h, scales_w, out)
-}
-
-register!(UPSAMPLE_BILINEAR2D_OUT, Autograd, upsample_bilinear2d_out);
-register!(UPSAMPLE_BILINEAR2D_OUT, ForwardGrad, upsample_bilinear2d_out);
-
-fn upsample_bilinear2d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_bilinear2d", [input, out])?;
-    let _below = record::below();
-    ops::upsample_bilinear2d_vec_out(input, output_size, align_corners, scale_factors, out)
-}
-
-register!(UPSAMPLE_BILINEAR2D_VEC_OUT, Autograd, upsample_bilinear2d_vec_out);
-register!(UPSAMPLE_BILINEAR2D_VEC_OUT, ForwardGrad, upsample_bilinear2d_vec_out);
-
-fn upsample_trilinear3d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_d: Option<f64>,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_trilinear3d", [self_, out])?;
-    let _below = record::below();
-    ops::upsample_trilinear3d_out(self_, output_size, align_corners, scales_d, scales_h, scales_w, out)
-}
-
-register!(UPSAMPLE_TRILINEAR3D_OUT, Autograd, upsample_trilinear3d_out);
-register!(UPSAMPLE_TRILINEAR3D_OUT, ForwardGrad, upsample_trilinear3d_out);
-
-fn upsample_trilinear3d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_trilinear3d", [input, out])?;
-    let _below = record::below();
-    ops::upsample_trilinear3d_vec_out(input, output_size, align_corners, scale_factors, out)
-}
-
-register!(UPSAMPLE_TRILINEAR3D_VEC_OUT, Autograd, upsample_trilinear3d_vec_out);
-register!(UPSAMPLE_TRILINEAR3D_VEC_OUT, ForwardGrad, upsample_trilinear3d_vec_out);
-
-fn upsample_bicubic2d_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    output_size: &[i64],
-    align_corners: bool,
-    scales_h: Option<f64>,
-    scales_w: Option<f64>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_bicubic2d", [self_, out])?;
-    let _below = record::below();
-    ops::upsample_bicubic2d_out(self_, output_size, align_corners, scales_h, scales_w, out)
-}
-
-register!(UPSAMPLE_BICUBIC2D_OUT, Autograd, upsample_bicubic2d_out);
-register!(UPSAMPLE_BICUBIC2D_OUT, ForwardGrad, upsample_bicubic2d_out);
-
-fn upsample_bicubic2d_vec_out(
-    _: DispatchKeySet,
-    input: &Tensor,
-    output_size: Option<&[i64]>,
-    align_corners: bool,
-    scale_factors: Option<&[f64]>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("upsample_bicubic2d", [input, out])?;
-    let _below = record::below();
-    ops::upsample_bicubic2d_vec_out(input, output_size, align_corners, scale_factors, out)
-}
-
-register!(UPSAMPLE_BICUBIC2D_VEC_OUT, Autograd, upsample_bicubic2d_vec_out);
-register!(UPSAMPLE_BICUBIC2D_VEC_OUT, ForwardGrad, upsample_bicubic2d_vec_out);
+out_variant! { UPSAMPLE_BICUBIC2D_VEC_OUT(input, output_size, align_corners, scale_factors, out), refused of [input,
+out] }

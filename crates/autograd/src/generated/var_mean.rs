@@ -2,339 +2,71 @@
 
 //! Recording of the operators in `var_mean`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded};
+use crate::{SavedVariable, formulas};
+use flambeau_core::{DimVec, Scalar};
 
-fn var_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("var", [self_, out])?;
-    let _below = record::below();
-    ops::var_out(self_, dim, unbiased, keepdim, out)
+out_variant! { VAR_OUT(self_, dim, unbiased, keepdim, out), refused of [self_, out] }
+
+node! {
+    VarBackward0 { correction: Option<Scalar>, dim: Option<DimVec>, keepdim: bool, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [self_];
+    self_ => formulas::var_backward(grad, self_, self.dim.as_deref(), self.correction, self.keepdim),
 }
 
-register!(VAR_OUT, Autograd, var_out);
-register!(VAR_OUT, ForwardGrad, var_out);
-
-pub(super) struct VarBackward0 {
-    pub(super) correction: Option<Scalar>,
-    pub(super) dim: Option<DimVec>,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
+recorded! {
+    VAR_CORRECTION(self_, dim, correction, keepdim) -> result, edges of [self_];
+    set_history(&mut result),
+    VarBackward0 { correction, dim: dim.map(DimVec::from_slice), keepdim, self_: SavedVariable::input(self_, 0)? }
 }
 
-impl Backward for VarBackward0 {
-    const NAME: &'static str = "VarBackward0";
-    const SAVES: bool = true;
+out_variant! { VAR_CORRECTION_OUT(self_, dim, correction, keepdim, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| formulas::var_backward(grad, self_, self.dim.as_deref(), self.correction, self.keepdim)],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+node! {
+    VarMeanBackward0 { correction: Option<Scalar>, dim: Option<DimVec>, keepdim: bool, self_: SavedVariable }
+    optional_gradients(self, grads) [self_];
+    self_ => formulas::var_mean_backward(grads[0].as_ref(), grads[1].as_ref(), self_, self.dim.as_deref(),
+        self.correction, self.keepdim),
 }
 
-fn var_correction(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::var_correction(self_, dim, correction, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = VarBackward0 {
-            correction,
-            dim: dim.map(DimVec::from_slice),
-            keepdim,
-            self_: SavedVariable::input(self_, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    VAR_MEAN_CORRECTION(self_, dim, correction, keepdim) -> (result0, result1), edges of [self_];
+    set_history_of_all(&[&result0, &result1]),
+    VarMeanBackward0 { correction, dim: dim.map(DimVec::from_slice), keepdim, self_: SavedVariable::input(self_, 0)? }
 }
 
-register!(VAR_CORRECTION, Autograd, var_correction);
+out_variant! { VAR_MEAN_CORRECTION_OUT(self_, dim, correction, keepdim, out0, out1), refused of [self_, out0, out1] }
+out_variant! { STD_OUT(self_, dim, unbiased, keepdim, out), refused of [self_, out] }
 
-fn var_correction_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("var", [self_, out])?;
-    let _below = record::below();
-    ops::var_correction_out(self_, dim, correction, keepdim, out)
+node! {
+    StdBackward0 { correction: Option<Scalar>, dim: Option<DimVec>, keepdim: bool, self_: SavedVariable,
+        result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::std_backward(grad, self_, result, self.dim.as_deref(), self.correction, self.keepdim),
 }
 
-register!(VAR_CORRECTION_OUT, Autograd, var_correction_out);
-register!(VAR_CORRECTION_OUT, ForwardGrad, var_correction_out);
-
-pub(super) struct VarMeanBackward0 {
-    pub(super) correction: Option<Scalar>,
-    pub(super) dim: Option<DimVec>,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
+recorded! {
+    STD_CORRECTION(self_, dim, correction, keepdim) -> result, edges of [self_];
+    set_history(&mut result),
+    StdBackward0 { correction, dim: dim.map(DimVec::from_slice), keepdim, self_: SavedVariable::input(self_, 0)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-impl Backward for VarMeanBackward0 {
-    const NAME: &'static str = "VarMeanBackward0";
-    const SAVES: bool = true;
+out_variant! { STD_CORRECTION_OUT(self_, dim, correction, keepdim, out), refused of [self_, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let self_ = &self.self_.unpack(cx)?;
-        record::optional_gradients(
-            cx,
-            [&|| {
-                formulas::var_mean_backward(
-                    grads[0].as_ref(),
-                    grads[1].as_ref(),
-                    self_,
-                    self.dim.as_deref(),
-                    self.correction,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-    }
+node! {
+    StdMeanBackward0 { correction: Option<Scalar>, dim: Option<DimVec>, keepdim: bool, self_: SavedVariable,
+        result0: SavedVariable }
+    optional_gradients(self, grads) [self_, result0];
+    self_ => formulas::std_mean_backward(grads[0].as_ref(), grads[1].as_ref(), self_, result0, self.dim.as_deref(),
+        self.correction, self.keepdim),
 }
 
-fn var_mean_correction(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::var_mean_correction(self_, dim, correction, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = VarMeanBackward0 {
-            correction,
-            dim: dim.map(DimVec::from_slice),
-            keepdim,
-            self_: SavedVariable::input(self_, 0)?,
-        };
-        record::set_history_of_all(&[&result0, &result1], edges, backward);
-    }
-    Ok((result0, result1))
+recorded! {
+    STD_MEAN_CORRECTION(self_, dim, correction, keepdim) -> (result0, result1), edges of [self_];
+    set_history_of_all(&[&result0, &result1]),
+    StdMeanBackward0 { correction, dim: dim.map(DimVec::from_slice), keepdim, self_: SavedVariable::input(self_, 0)?,
+        result0: SavedVariable::output(&result0, 0)? }
 }
 
-register!(VAR_MEAN_CORRECTION, Autograd, var_mean_correction);
-
-fn var_mean_correction_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    record::check_out("var_mean", [self_, out0, out1])?;
-    let _below = record::below();
-    ops::var_mean_correction_out(self_, dim, correction, keepdim, out0, out1)
-}
-
-register!(VAR_MEAN_CORRECTION_OUT, Autograd, var_mean_correction_out);
-register!(VAR_MEAN_CORRECTION_OUT, ForwardGrad, var_mean_correction_out);
-
-fn std_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    unbiased: bool,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("std", [self_, out])?;
-    let _below = record::below();
-    ops::std_out(self_, dim, unbiased, keepdim, out)
-}
-
-register!(STD_OUT, Autograd, std_out);
-register!(STD_OUT, ForwardGrad, std_out);
-
-pub(super) struct StdBackward0 {
-    pub(super) correction: Option<Scalar>,
-    pub(super) dim: Option<DimVec>,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for StdBackward0 {
-    const NAME: &'static str = "StdBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                formulas::std_backward(
-                    grad,
-                    self_,
-                    result,
-                    self.dim.as_deref(),
-                    self.correction,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn std_correction(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::std_correction(self_, dim, correction, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = StdBackward0 {
-            correction,
-            dim: dim.map(DimVec::from_slice),
-            keepdim,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(STD_CORRECTION, Autograd, std_correction);
-
-fn std_correction_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("std", [self_, out])?;
-    let _below = record::below();
-    ops::std_correction_out(self_, dim, correction, keepdim, out)
-}
-
-register!(STD_CORRECTION_OUT, Autograd, std_correction_out);
-register!(STD_CORRECTION_OUT, ForwardGrad, std_correction_out);
-
-pub(super) struct StdMeanBackward0 {
-    pub(super) correction: Option<Scalar>,
-    pub(super) dim: Option<DimVec>,
-    pub(super) keepdim: bool,
-    pub(super) self_: SavedVariable,
-    pub(super) result0: SavedVariable,
-}
-
-impl Backward for StdMeanBackward0 {
-    const NAME: &'static str = "StdMeanBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let self_ = &self.self_.unpack(cx)?;
-        let result0 = &self.result0.unpack(cx)?;
-        record::optional_gradients(
-            cx,
-            [&|| {
-                formulas::std_mean_backward(
-                    grads[0].as_ref(),
-                    grads[1].as_ref(),
-                    self_,
-                    result0,
-                    self.dim.as_deref(),
-                    self.correction,
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result0.owns(visit);
-    }
-}
-
-fn std_mean_correction(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (result0, result1) = {
-        let _below = record::below();
-        ops::std_mean_correction(self_, dim, correction, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = StdMeanBackward0 {
-            correction,
-            dim: dim.map(DimVec::from_slice),
-            keepdim,
-            self_: SavedVariable::input(self_, 0)?,
-            result0: SavedVariable::output(&result0, 0)?,
-        };
-        record::set_history_of_all(&[&result0, &result1], edges, backward);
-    }
-    Ok((result0, result1))
-}
-
-register!(STD_MEAN_CORRECTION, Autograd, std_mean_correction);
-
-fn std_mean_correction_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out0: &Tensor,
-    out1: &Tensor,
-) -> Result<()> {
-    record::check_out("std_mean", [self_, out0, out1])?;
-    let _below = record::below();
-    ops::std_mean_correction_out(self_, dim, correction, keepdim, out0, out1)
-}
-
-register!(STD_MEAN_CORRECTION_OUT, Autograd, std_mean_correction_out);
-register!(STD_MEAN_CORRECTION_OUT, ForwardGrad, std_mean_correction_out);
+out_variant! { STD_MEAN_CORRECTION_OUT(self_, dim, correction, keepdim, out0, out1), refused of [self_, out0, out1] }

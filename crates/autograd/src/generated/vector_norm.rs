@@ -2,341 +2,80 @@
 
 //! Recording of the operators in `vector_norm`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar, ScalarType};
-use flambeau_ops::{Tensor, ops};
+use crate::record::{node, out_variant, recorded};
+use crate::{SavedVariable, formulas};
+use flambeau_core::{DimVec, Scalar};
 
-pub(super) struct LinalgVectorNormBackward0 {
-    pub(super) dim: Option<DimVec>,
-    pub(super) keepdim: bool,
-    pub(super) ord: Scalar,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+node! {
+    LinalgVectorNormBackward0 { dim: Option<DimVec>, keepdim: bool, ord: Scalar, self_: SavedVariable,
+        result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::norm_backward(grad, self_, Some(self.ord), result, self.dim.as_deref(), self.keepdim),
 }
 
-impl Backward for LinalgVectorNormBackward0 {
-    const NAME: &'static str = "LinalgVectorNormBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                formulas::norm_backward(
-                    grad,
-                    self_,
-                    Some(self.ord),
-                    result,
-                    self.dim.as_deref(),
-                    self.keepdim,
-                )
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
+recorded! {
+    LINALG_VECTOR_NORM(self_, ord, dim, keepdim, dtype) -> result, edges of [self_];
+    set_history(&mut result),
+    LinalgVectorNormBackward0 { dim: dim.map(DimVec::from_slice), keepdim, ord, self_: SavedVariable::input(self_,
+        0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-fn linalg_vector_norm(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = LinalgVectorNormBackward0 {
-            dim: dim.map(DimVec::from_slice),
-            keepdim,
-            ord,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { LINALG_VECTOR_NORM_OUT(self_, ord, dim, keepdim, dtype, out), refused of [self_, out] }
+
+node! {
+    NormBackward0 { p: Scalar, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::norm_backward(grad, self_, Some(self.p), result, None, false),
 }
 
-register!(LINALG_VECTOR_NORM, Autograd, linalg_vector_norm);
-
-fn linalg_vector_norm_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("linalg_vector_norm", [self_, out])?;
-    let _below = record::below();
-    ops::linalg_vector_norm_out(self_, ord, dim, keepdim, dtype, out)
+recorded! {
+    NORM_SCALAR(self_, p) -> result, edges of [self_];
+    set_history(&mut result),
+    NormBackward0 { p, self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-register!(LINALG_VECTOR_NORM_OUT, Autograd, linalg_vector_norm_out);
-register!(LINALG_VECTOR_NORM_OUT, ForwardGrad, linalg_vector_norm_out);
+out_variant! { NORM_SCALAR_OUT(self_, p, out), refused of [self_, out] }
 
-pub(super) struct NormBackward0 {
-    pub(super) p: Scalar,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+node! {
+    NormBackward1 { p: Option<Scalar>, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::norm_backward(grad, self_, self.p, result, None, false),
 }
 
-impl Backward for NormBackward0 {
-    const NAME: &'static str = "NormBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::norm_backward(grad, self_, Some(self.p), result, None, false)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
+recorded! {
+    NORM_SCALAROPT_DTYPE(self_, p, dtype) -> result, edges of [self_];
+    set_history(&mut result),
+    NormBackward1 { p, self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
-fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::norm_scalar(self_, p)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = NormBackward0 {
-            p,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { NORM_SCALAROPT_DTYPE_OUT(self_, p, dtype, out), refused of [self_, out] }
+
+node! {
+    NormBackward2 { dim: DimVec, keepdim: bool, p: Option<Scalar>, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::norm_backward(grad, self_, self.p, result, Some(&self.dim), self.keepdim),
 }
 
-register!(NORM_SCALAR, Autograd, norm_scalar);
-
-fn norm_scalar_out(_: DispatchKeySet, self_: &Tensor, p: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("norm", [self_, out])?;
-    let _below = record::below();
-    ops::norm_scalar_out(self_, p, out)
+recorded! {
+    NORM_SCALAROPT_DIM(self_, p, dim, keepdim) -> result, edges of [self_];
+    set_history(&mut result),
+    NormBackward2 { dim: DimVec::from_slice(dim), keepdim, p, self_: SavedVariable::input(self_, 0)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-register!(NORM_SCALAR_OUT, Autograd, norm_scalar_out);
-register!(NORM_SCALAR_OUT, ForwardGrad, norm_scalar_out);
+out_variant! { NORM_OUT(self_, p, dim, keepdim, out), refused of [self_, out] }
 
-pub(super) struct NormBackward1 {
-    pub(super) p: Option<Scalar>,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
+node! {
+    NormBackward3 { dim: DimVec, keepdim: bool, p: Option<Scalar>, self_: SavedVariable, result: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::norm_backward(grad, self_, self.p, result, Some(&self.dim), self.keepdim),
 }
 
-impl Backward for NormBackward1 {
-    const NAME: &'static str = "NormBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| formulas::norm_backward(grad, self_, self.p, result, None, false)])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
+recorded! {
+    NORM_SCALAROPT_DIM_DTYPE(self_, p, dim, keepdim, dtype) -> result, edges of [self_];
+    set_history(&mut result),
+    NormBackward3 { dim: DimVec::from_slice(dim), keepdim, p, self_: SavedVariable::input(self_, 0)?,
+        result: SavedVariable::output(&result, 0)? }
 }
 
-fn norm_scalaropt_dtype(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dtype: ScalarType,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::norm_scalaropt_dtype(self_, p, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = NormBackward1 {
-            p,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(NORM_SCALAROPT_DTYPE, Autograd, norm_scalaropt_dtype);
-
-fn norm_scalaropt_dtype_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("norm", [self_, out])?;
-    let _below = record::below();
-    ops::norm_scalaropt_dtype_out(self_, p, dtype, out)
-}
-
-register!(NORM_SCALAROPT_DTYPE_OUT, Autograd, norm_scalaropt_dtype_out);
-register!(NORM_SCALAROPT_DTYPE_OUT, ForwardGrad, norm_scalaropt_dtype_out);
-
-pub(super) struct NormBackward2 {
-    pub(super) dim: DimVec,
-    pub(super) keepdim: bool,
-    pub(super) p: Option<Scalar>,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for NormBackward2 {
-    const NAME: &'static str = "NormBackward2";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| formulas::norm_backward(grad, self_, self.p, result, Some(&self.dim), self.keepdim)],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn norm_scalaropt_dim(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::norm_scalaropt_dim(self_, p, dim, keepdim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = NormBackward2 {
-            dim: DimVec::from_slice(dim),
-            keepdim,
-            p,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(NORM_SCALAROPT_DIM, Autograd, norm_scalaropt_dim);
-
-fn norm_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("norm", [self_, out])?;
-    let _below = record::below();
-    ops::norm_out(self_, p, dim, keepdim, out)
-}
-
-register!(NORM_OUT, Autograd, norm_out);
-register!(NORM_OUT, ForwardGrad, norm_out);
-
-pub(super) struct NormBackward3 {
-    pub(super) dim: DimVec,
-    pub(super) keepdim: bool,
-    pub(super) p: Option<Scalar>,
-    pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
-}
-
-impl Backward for NormBackward3 {
-    const NAME: &'static str = "NormBackward3";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| formulas::norm_backward(grad, self_, self.p, result, Some(&self.dim), self.keepdim)],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.self_.owns(visit);
-        self.result.owns(visit);
-    }
-}
-
-fn norm_scalaropt_dim_dtype(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: ScalarType,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::norm_scalaropt_dim_dtype(self_, p, dim, keepdim, dtype)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = NormBackward3 {
-            dim: DimVec::from_slice(dim),
-            keepdim,
-            p,
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(NORM_SCALAROPT_DIM_DTYPE, Autograd, norm_scalaropt_dim_dtype);
-
-fn norm_dtype_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: ScalarType,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("norm", [self_, out])?;
-    let _below = record::below();
-    ops::norm_dtype_out(self_, p, dim, keepdim, dtype, out)
-}
-
-register!(NORM_DTYPE_OUT, Autograd, norm_dtype_out);
-register!(NORM_DTYPE_OUT, ForwardGrad, norm_dtype_out);
+out_variant! { NORM_DTYPE_OUT(self_, p, dim, keepdim, dtype, out), refused of [self_, out] }

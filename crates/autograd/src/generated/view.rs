@@ -2,569 +2,172 @@
 
 //! Recording of the operators in `view`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result, ScalarType};
-use flambeau_ops::{Tensor, ops};
+use crate::formulas;
+use crate::record::{node, recorded, tracked, unrecorded};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-fn detach(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::detach(self_)
+unrecorded! { DETACH(self_) }
+
+node! {
+    ExpandBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
 }
 
-register!(DETACH, Autograd, detach);
-register!(DETACH, ForwardGrad, detach);
+recorded! {
+    EXPAND(self_, size, implicit) -> result, edges of [self_];
+    set_history(&mut result), ExpandBackward0 {}
+}
+tracked! { EXPAND(self_, size, implicit), view of self_ }
 
-pub(super) struct ExpandBackward0;
-
-impl Backward for ExpandBackward0 {
-    const NAME: &'static str = "ExpandBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
-    }
+node! {
+    PermuteBackward0 { dims: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => formulas::permute_backward(grad, &self.dims),
 }
 
-fn expand(_: DispatchKeySet, self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::expand(self_, size, implicit)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, ExpandBackward0);
-    }
-    Ok(result)
+recorded! {
+    PERMUTE(self_, dims) -> result, edges of [self_];
+    set_history(&mut result), PermuteBackward0 { dims: DimVec::from_slice(dims) }
+}
+tracked! { PERMUTE(self_, dims), view of self_ }
+
+node! {
+    TransposeBackward0 { dim0: i64, dim1: i64 } gradients(self, grads, grad = 0) [];
+    self_ => ops::transpose_int(grad, self.dim0, self.dim1),
 }
 
-register!(EXPAND, Autograd, expand);
+recorded! {
+    TRANSPOSE_INT(self_, dim0, dim1) -> result, edges of [self_];
+    set_history(&mut result), TransposeBackward0 { dim0, dim1 }
+}
+tracked! { TRANSPOSE_INT(self_, dim0, dim1), view of self_ }
 
-fn expand_tracked(_: DispatchKeySet, self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    record::view(self_, || ops::expand(self_, size, implicit))
+node! {
+    ViewBackward0 { self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => ops::reshape(grad, &self.self_sizes),
 }
 
-register!(EXPAND, ADInplaceOrView, expand_tracked);
+recorded! {
+    VIEW(self_, size) -> result, edges of [self_];
+    set_history(&mut result), ViewBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) }
+}
+tracked! { VIEW(self_, size), view of self_ }
+unrecorded! { VIEW_DTYPE(self_, dtype) }
 
-pub(super) struct PermuteBackward0 {
-    pub(super) dims: DimVec,
+node! {
+    AliasBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => Ok(grad.clone()),
 }
 
-impl Backward for PermuteBackward0 {
-    const NAME: &'static str = "PermuteBackward0";
-    const SAVES: bool = false;
+recorded! {
+    ALIAS(self_) -> result, edges of [self_];
+    set_history(&mut result), AliasBackward0 {}
+}
+tracked! { ALIAS(self_), view of self_ }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| formulas::permute_backward(grad, &self.dims)])
-    }
+node! {
+    AsStridedBackward0 { self_sizes: DimVec, self_strides: DimVec, self_storage_offset: i64, result_sizes: DimVec,
+        result_strides: DimVec, result_storage_offset: i64 }
+    gradients(self, grads, grad = 0) [];
+    self_ => formulas::as_strided_backward(grad, &self.self_sizes, &self.self_strides, self.self_storage_offset,
+        &self.result_sizes, &self.result_strides, self.result_storage_offset),
 }
 
-fn permute(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::permute(self_, dims)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = PermuteBackward0 { dims: DimVec::from_slice(dims) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    AS_STRIDED(self_, size, stride, storage_offset) -> result, edges of [self_];
+    set_history(&mut result),
+    AsStridedBackward0 { self_sizes: DimVec::from_slice(self_.sizes()),
+        self_strides: DimVec::from_slice(self_.strides()), self_storage_offset: self_.storage_offset(),
+        result_sizes: DimVec::from_slice(result.sizes()), result_strides: DimVec::from_slice(result.strides()),
+        result_storage_offset: result.storage_offset() }
+}
+tracked! { AS_STRIDED(self_, size, stride, storage_offset), view of self_ }
+
+node! {
+    SelectBackward0 { dim: i64, index: i64, self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => formulas::select_backward(grad, &self.self_sizes, self.dim, self.index),
 }
 
-register!(PERMUTE, Autograd, permute);
+recorded! {
+    SELECT_INT(self_, dim, index) -> result, edges of [self_];
+    set_history(&mut result), SelectBackward0 { dim, index, self_sizes: DimVec::from_slice(self_.sizes()) }
+}
+tracked! { SELECT_INT(self_, dim, index), view of self_ }
 
-fn permute_tracked(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    record::view(self_, || ops::permute(self_, dims))
+node! {
+    SliceBackward0 { dim: i64, end: Option<i64>, self_sizes: DimVec, start: Option<i64>, step: i64 }
+    gradients(self, grads, grad = 0) [];
+    self_ => formulas::slice_backward(grad, &self.self_sizes, self.dim, self.start, self.end, self.step),
 }
 
-register!(PERMUTE, ADInplaceOrView, permute_tracked);
+recorded! {
+    SLICE_TENSOR(self_, dim, start, end, step) -> result, edges of [self_];
+    set_history(&mut result), SliceBackward0 { dim, end, self_sizes: DimVec::from_slice(self_.sizes()), start, step }
+}
+tracked! { SLICE_TENSOR(self_, dim, start, end, step), view of self_ }
 
-pub(super) struct TransposeBackward0 {
-    pub(super) dim0: i64,
-    pub(super) dim1: i64,
+node! {
+    UnsqueezeBackward0 { self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => ops::reshape(grad, &self.self_sizes),
 }
 
-impl Backward for TransposeBackward0 {
-    const NAME: &'static str = "TransposeBackward0";
-    const SAVES: bool = false;
+recorded! {
+    UNSQUEEZE(self_, dim) -> result, edges of [self_];
+    set_history(&mut result), UnsqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) }
+}
+tracked! { UNSQUEEZE(self_, dim), view of self_ }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::transpose_int(grad, self.dim0, self.dim1)])
-    }
+node! {
+    SqueezeBackward0 { self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => ops::reshape(grad, &self.self_sizes),
 }
 
-fn transpose_int(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::transpose_int(self_, dim0, dim1)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = TransposeBackward0 { dim0, dim1 };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    SQUEEZE(self_) -> result, edges of [self_];
+    set_history(&mut result), SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) }
+}
+tracked! { SQUEEZE(self_), view of self_ }
+
+node! {
+    SqueezeBackward1 { self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => ops::reshape(grad, &self.self_sizes),
 }
 
-register!(TRANSPOSE_INT, Autograd, transpose_int);
+recorded! {
+    SQUEEZE_DIM(self_, dim) -> result, edges of [self_];
+    set_history(&mut result), SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) }
+}
+tracked! { SQUEEZE_DIM(self_, dim), view of self_ }
 
-fn transpose_int_tracked(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    record::view(self_, || ops::transpose_int(self_, dim0, dim1))
+node! {
+    SqueezeBackward2 { self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => ops::reshape(grad, &self.self_sizes),
 }
 
-register!(TRANSPOSE_INT, ADInplaceOrView, transpose_int_tracked);
+recorded! {
+    SQUEEZE_DIMS(self_, dim) -> result, edges of [self_];
+    set_history(&mut result), SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) }
+}
+tracked! { SQUEEZE_DIMS(self_, dim), view of self_ }
 
-pub(super) struct ViewBackward0 {
-    pub(super) self_sizes: DimVec,
+node! {
+    DiagonalBackward0 { dim1: i64, dim2: i64, offset: i64, self_sizes: DimVec } gradients(self, grads, grad = 0) [];
+    self_ => ops::diagonal_backward(grad, &self.self_sizes, self.offset, self.dim1, self.dim2),
 }
 
-impl Backward for ViewBackward0 {
-    const NAME: &'static str = "ViewBackward0";
-    const SAVES: bool = false;
+recorded! {
+    DIAGONAL(self_, offset, dim1, dim2) -> result, edges of [self_];
+    set_history(&mut result), DiagonalBackward0 { dim1, dim2, offset, self_sizes: DimVec::from_slice(self_.sizes()) }
+}
+tracked! { DIAGONAL(self_, offset, dim1, dim2), view of self_ }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::reshape(grad, &self.self_sizes)])
-    }
+node! {
+    UnfoldBackward0 { dimension: i64, self_sizes: DimVec, size: i64, step: i64 } gradients(self, grads, grad = 0) [];
+    self_ => ops::unfold_backward(grad, &self.self_sizes, self.dimension, self.size, self.step),
 }
 
-fn view(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::view(self_, size)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = ViewBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    UNFOLD(self_, dimension, size, step) -> result, edges of [self_];
+    set_history(&mut result), UnfoldBackward0 { dimension, self_sizes: DimVec::from_slice(self_.sizes()), size, step }
 }
-
-register!(VIEW, Autograd, view);
-
-fn view_tracked(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    record::view(self_, || ops::view(self_, size))
-}
-
-register!(VIEW, ADInplaceOrView, view_tracked);
-
-fn view_dtype(_: DispatchKeySet, self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
-    let _below = record::below();
-    ops::view_dtype(self_, dtype)
-}
-
-register!(VIEW_DTYPE, Autograd, view_dtype);
-register!(VIEW_DTYPE, ForwardGrad, view_dtype);
-
-pub(super) struct AliasBackward0;
-
-impl Backward for AliasBackward0 {
-    const NAME: &'static str = "AliasBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
-    }
-}
-
-fn alias(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::alias(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, AliasBackward0);
-    }
-    Ok(result)
-}
-
-register!(ALIAS, Autograd, alias);
-
-fn alias_tracked(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    record::view(self_, || ops::alias(self_))
-}
-
-register!(ALIAS, ADInplaceOrView, alias_tracked);
-
-pub(super) struct AsStridedBackward0 {
-    pub(super) self_sizes: DimVec,
-    pub(super) self_strides: DimVec,
-    pub(super) self_storage_offset: i64,
-    pub(super) result_sizes: DimVec,
-    pub(super) result_strides: DimVec,
-    pub(super) result_storage_offset: i64,
-}
-
-impl Backward for AsStridedBackward0 {
-    const NAME: &'static str = "AsStridedBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| {
-                formulas::as_strided_backward(
-                    grad,
-                    &self.self_sizes,
-                    &self.self_strides,
-                    self.self_storage_offset,
-                    &self.result_sizes,
-                    &self.result_strides,
-                    self.result_storage_offset,
-                )
-            }],
-        )
-    }
-}
-
-fn as_strided(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::as_strided(self_, size, stride, storage_offset)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = AsStridedBackward0 {
-            self_sizes: DimVec::from_slice(self_.sizes()),
-            self_strides: DimVec::from_slice(self_.strides()),
-            self_storage_offset: self_.storage_offset(),
-            result_sizes: DimVec::from_slice(result.sizes()),
-            result_strides: DimVec::from_slice(result.strides()),
-            result_storage_offset: result.storage_offset(),
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(AS_STRIDED, Autograd, as_strided);
-
-fn as_strided_tracked(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    record::view(self_, || ops::as_strided(self_, size, stride, storage_offset))
-}
-
-register!(AS_STRIDED, ADInplaceOrView, as_strided_tracked);
-
-pub(super) struct SelectBackward0 {
-    pub(super) dim: i64,
-    pub(super) index: i64,
-    pub(super) self_sizes: DimVec,
-}
-
-impl Backward for SelectBackward0 {
-    const NAME: &'static str = "SelectBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| formulas::select_backward(grad, &self.self_sizes, self.dim, self.index)])
-    }
-}
-
-fn select_int(_: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::select_int(self_, dim, index)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SelectBackward0 { dim, index, self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SELECT_INT, Autograd, select_int);
-
-fn select_int_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    record::view(self_, || ops::select_int(self_, dim, index))
-}
-
-register!(SELECT_INT, ADInplaceOrView, select_int_tracked);
-
-pub(super) struct SliceBackward0 {
-    pub(super) dim: i64,
-    pub(super) end: Option<i64>,
-    pub(super) self_sizes: DimVec,
-    pub(super) start: Option<i64>,
-    pub(super) step: i64,
-}
-
-impl Backward for SliceBackward0 {
-    const NAME: &'static str = "SliceBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| formulas::slice_backward(grad, &self.self_sizes, self.dim, self.start, self.end, self.step)],
-        )
-    }
-}
-
-fn slice_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::slice_tensor(self_, dim, start, end, step)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward =
-            SliceBackward0 { dim, end, self_sizes: DimVec::from_slice(self_.sizes()), start, step };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SLICE_TENSOR, Autograd, slice_tensor);
-
-fn slice_tensor_tracked(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    record::view(self_, || ops::slice_tensor(self_, dim, start, end, step))
-}
-
-register!(SLICE_TENSOR, ADInplaceOrView, slice_tensor_tracked);
-
-pub(super) struct UnsqueezeBackward0 {
-    pub(super) self_sizes: DimVec,
-}
-
-impl Backward for UnsqueezeBackward0 {
-    const NAME: &'static str = "UnsqueezeBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::reshape(grad, &self.self_sizes)])
-    }
-}
-
-fn unsqueeze(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::unsqueeze(self_, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = UnsqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(UNSQUEEZE, Autograd, unsqueeze);
-
-fn unsqueeze_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    record::view(self_, || ops::unsqueeze(self_, dim))
-}
-
-register!(UNSQUEEZE, ADInplaceOrView, unsqueeze_tracked);
-
-pub(super) struct SqueezeBackward0 {
-    pub(super) self_sizes: DimVec,
-}
-
-impl Backward for SqueezeBackward0 {
-    const NAME: &'static str = "SqueezeBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::reshape(grad, &self.self_sizes)])
-    }
-}
-
-fn squeeze(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::squeeze(self_)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SQUEEZE, Autograd, squeeze);
-
-fn squeeze_tracked(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    record::view(self_, || ops::squeeze(self_))
-}
-
-register!(SQUEEZE, ADInplaceOrView, squeeze_tracked);
-
-pub(super) struct SqueezeBackward1 {
-    pub(super) self_sizes: DimVec,
-}
-
-impl Backward for SqueezeBackward1 {
-    const NAME: &'static str = "SqueezeBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::reshape(grad, &self.self_sizes)])
-    }
-}
-
-fn squeeze_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::squeeze_dim(self_, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SQUEEZE_DIM, Autograd, squeeze_dim);
-
-fn squeeze_dim_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    record::view(self_, || ops::squeeze_dim(self_, dim))
-}
-
-register!(SQUEEZE_DIM, ADInplaceOrView, squeeze_dim_tracked);
-
-pub(super) struct SqueezeBackward2 {
-    pub(super) self_sizes: DimVec,
-}
-
-impl Backward for SqueezeBackward2 {
-    const NAME: &'static str = "SqueezeBackward2";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::reshape(grad, &self.self_sizes)])
-    }
-}
-
-fn squeeze_dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::squeeze_dims(self_, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SQUEEZE_DIMS, Autograd, squeeze_dims);
-
-fn squeeze_dims_tracked(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    record::view(self_, || ops::squeeze_dims(self_, dim))
-}
-
-register!(SQUEEZE_DIMS, ADInplaceOrView, squeeze_dims_tracked);
-
-pub(super) struct DiagonalBackward0 {
-    pub(super) dim1: i64,
-    pub(super) dim2: i64,
-    pub(super) offset: i64,
-    pub(super) self_sizes: DimVec,
-}
-
-impl Backward for DiagonalBackward0 {
-    const NAME: &'static str = "DiagonalBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| ops::diagonal_backward(grad, &self.self_sizes, self.offset, self.dim1, self.dim2)],
-        )
-    }
-}
-
-fn diagonal(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::diagonal(self_, offset, dim1, dim2)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward =
-            DiagonalBackward0 { dim1, dim2, offset, self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(DIAGONAL, Autograd, diagonal);
-
-fn diagonal_tracked(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    record::view(self_, || ops::diagonal(self_, offset, dim1, dim2))
-}
-
-register!(DIAGONAL, ADInplaceOrView, diagonal_tracked);
-
-pub(super) struct UnfoldBackward0 {
-    pub(super) dimension: i64,
-    pub(super) self_sizes: DimVec,
-    pub(super) size: i64,
-    pub(super) step: i64,
-}
-
-impl Backward for UnfoldBackward0 {
-    const NAME: &'static str = "UnfoldBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| ops::unfold_backward(grad, &self.self_sizes, self.dimension, self.size, self.step)],
-        )
-    }
-}
-
-fn unfold(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::unfold(self_, dimension, size, step)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward =
-            UnfoldBackward0 { dimension, self_sizes: DimVec::from_slice(self_.sizes()), size, step };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(UNFOLD, Autograd, unfold);
-
-fn unfold_tracked(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    record::view(self_, || ops::unfold(self_, dimension, size, step))
-}
-
-register!(UNFOLD, ADInplaceOrView, unfold_tracked);
+tracked! { UNFOLD(self_, dimension, size, step), view of self_ }

@@ -2,432 +2,105 @@
 
 //! Recording of the operators in `view_backward`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record;
+use crate::record::{MaybeSaved, node, out_variant, recorded};
+use flambeau_ops::ops;
 
-pub(super) struct SelectBackwardBackward0 {
-    pub(super) dim: i64,
-    pub(super) index: i64,
+node! {
+    SelectBackwardBackward0 { dim: i64, index: i64 } gradients(self, grads, grad = 0) [];
+    grad_output => ops::select_int(grad, self.dim, self.index),
 }
 
-impl Backward for SelectBackwardBackward0 {
-    const NAME: &'static str = "SelectBackwardBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::select_int(grad, self.dim, self.index)])
-    }
+recorded! {
+    SELECT_BACKWARD(grad_output, input_sizes, dim, index) -> result, edges of [grad_output];
+    set_history(&mut result), SelectBackwardBackward0 { dim, index }
 }
 
-fn select_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    index: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::select_backward(grad_output, input_sizes, dim, index)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output])? {
-        let backward = SelectBackwardBackward0 { dim, index };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    SliceBackwardBackward0 { dim: i64, end: i64, start: i64, step: i64 } gradients(self, grads, grad = 0) [];
+    grad_output => ops::slice_tensor(grad, self.dim, Some(self.start), Some(self.end), self.step),
 }
 
-register!(SELECT_BACKWARD, Autograd, select_backward);
-
-pub(super) struct SliceBackwardBackward0 {
-    pub(super) dim: i64,
-    pub(super) end: i64,
-    pub(super) start: i64,
-    pub(super) step: i64,
+recorded! {
+    SLICE_BACKWARD(grad_output, input_sizes, dim, start, end, step) -> result, edges of [grad_output];
+    set_history(&mut result), SliceBackwardBackward0 { dim, end, start, step }
 }
 
-impl Backward for SliceBackwardBackward0 {
-    const NAME: &'static str = "SliceBackwardBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [&|| ops::slice_tensor(grad, self.dim, Some(self.start), Some(self.end), self.step)],
-        )
-    }
+node! {
+    DiagonalBackwardBackward0 { dim1: i64, dim2: i64, offset: i64 } gradients(self, grads, grad = 0) [];
+    grad_output => ops::diagonal(grad, self.offset, self.dim1, self.dim2),
 }
 
-fn slice_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    start: i64,
-    end: i64,
-    step: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::slice_backward(grad_output, input_sizes, dim, start, end, step)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output])? {
-        let backward = SliceBackwardBackward0 { dim, end, start, step };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    DIAGONAL_BACKWARD(grad_output, input_sizes, offset, dim1, dim2) -> result, edges of [grad_output];
+    set_history(&mut result), DiagonalBackwardBackward0 { dim1, dim2, offset }
 }
 
-register!(SLICE_BACKWARD, Autograd, slice_backward);
-
-pub(super) struct DiagonalBackwardBackward0 {
-    pub(super) dim1: i64,
-    pub(super) dim2: i64,
-    pub(super) offset: i64,
+node! {
+    UnfoldBackwardBackward0 { dim: i64, size: i64, step: i64 } gradients(self, grads, grad = 0) [];
+    grad_in => ops::unfold(grad, self.dim, self.size, self.step),
 }
 
-impl Backward for DiagonalBackwardBackward0 {
-    const NAME: &'static str = "DiagonalBackwardBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::diagonal(grad, self.offset, self.dim1, self.dim2)])
-    }
+recorded! {
+    UNFOLD_BACKWARD(grad_in, input_sizes, dim, size, step) -> result, edges of [grad_in];
+    set_history(&mut result), UnfoldBackwardBackward0 { dim, size, step }
 }
 
-fn diagonal_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_output])? {
-        let backward = DiagonalBackwardBackward0 { dim1, dim2, offset };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+node! {
+    SelectScatterBackward0 { dim: i64, index: i64, src: MaybeSaved } gradients(self, grads, grad = 0) [];
+    self_ [src] => ops::select_scatter(grad, &ops::zeros_like(src, None, None, None, None, None)?, self.dim,
+        self.index),
+    src => ops::select_int(grad, self.dim, self.index),
 }
 
-register!(DIAGONAL_BACKWARD, Autograd, diagonal_backward);
-
-pub(super) struct UnfoldBackwardBackward0 {
-    pub(super) dim: i64,
-    pub(super) size: i64,
-    pub(super) step: i64,
+recorded! {
+    SELECT_SCATTER(self_, src, dim, index) -> result, edges of [self_, src];
+    set_history(&mut result),
+    SelectScatterBackward0 { dim, index, src: record::saved_input(edges[0].is_some(), src, 1)? }
 }
 
-impl Backward for UnfoldBackwardBackward0 {
-    const NAME: &'static str = "UnfoldBackwardBackward0";
-    const SAVES: bool = false;
+out_variant! { SELECT_SCATTER_OUT(self_, src, dim, index, out), refused of [self_, src, out] }
 
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::unfold(grad, self.dim, self.size, self.step)])
-    }
+node! {
+    SliceScatterBackward0 { dim: i64, end: Option<i64>, src: MaybeSaved, start: Option<i64>, step: i64 }
+    gradients(self, grads, grad = 0) [];
+    self_ [src] => ops::slice_scatter(grad, &ops::zeros_like(src, None, None, None, None, None)?, self.dim,
+        self.start, self.end, self.step),
+    src => ops::slice_tensor(grad, self.dim, self.start, self.end, self.step),
 }
 
-fn unfold_backward(
-    _: DispatchKeySet,
-    grad_in: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    size: i64,
-    step: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::unfold_backward(grad_in, input_sizes, dim, size, step)?
-    };
-    if let Some(edges) = record::recorded_edges([grad_in])? {
-        let backward = UnfoldBackwardBackward0 { dim, size, step };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+recorded! {
+    SLICE_SCATTER(self_, src, dim, start, end, step) -> result, edges of [self_, src];
+    set_history(&mut result),
+    SliceScatterBackward0 { dim, end, src: record::saved_input(edges[0].is_some(), src, 1)?, start, step }
 }
 
-register!(UNFOLD_BACKWARD, Autograd, unfold_backward);
+out_variant! { SLICE_SCATTER_OUT(self_, src, dim, start, end, step, out), refused of [self_, src, out] }
 
-pub(super) struct SelectScatterBackward0 {
-    pub(super) dim: i64,
-    pub(super) index: i64,
-    pub(super) src: Option<SavedVariable>,
+node! {
+    DiagonalScatterBackward0 { dim1: i64, dim2: i64, offset: i64, src: MaybeSaved }
+    gradients(self, grads, grad = 0) [];
+    self_ [src] => ops::diagonal_scatter(grad, &ops::zeros_like(src, None, None, None, None, None)?, self.offset,
+        self.dim1, self.dim2),
+    src => ops::diagonal(grad, self.offset, self.dim1, self.dim2),
 }
 
-impl Backward for SelectScatterBackward0 {
-    const NAME: &'static str = "SelectScatterBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let src = &record::unpack(&self.src, cx)?;
-                    ops::select_scatter(
-                        grad,
-                        &ops::zeros_like(src, None, None, None, None, None)?,
-                        self.dim,
-                        self.index,
-                    )
-                },
-                &|| ops::select_int(grad, self.dim, self.index),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.src.iter().for_each(|saved| saved.owns(visit));
-    }
+recorded! {
+    DIAGONAL_SCATTER(self_, src, offset, dim1, dim2) -> result, edges of [self_, src];
+    set_history(&mut result),
+    DiagonalScatterBackward0 { dim1, dim2, offset, src: record::saved_input(edges[0].is_some(), src, 1)? }
 }
 
-fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::select_scatter(self_, src, dim, index)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, src])? {
-        let backward =
-            SelectScatterBackward0 { dim, index, src: record::saved_input(edges[0].is_some(), src, 1)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { DIAGONAL_SCATTER_OUT(self_, src, offset, dim1, dim2, out), refused of [self_, src, out] }
+
+node! {
+    DiagEmbedBackward0 { dim1: i64, dim2: i64, offset: i64 } gradients(self, grads, grad = 0) [];
+    self_ => ops::diagonal(grad, self.offset, self.dim1, self.dim2),
 }
 
-register!(SELECT_SCATTER, Autograd, select_scatter);
-
-fn select_scatter_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    index: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("select_scatter", [self_, src, out])?;
-    let _below = record::below();
-    ops::select_scatter_out(self_, src, dim, index, out)
+recorded! {
+    DIAG_EMBED(self_, offset, dim1, dim2) -> result, edges of [self_];
+    set_history(&mut result), DiagEmbedBackward0 { dim1, dim2, offset }
 }
 
-register!(SELECT_SCATTER_OUT, Autograd, select_scatter_out);
-register!(SELECT_SCATTER_OUT, ForwardGrad, select_scatter_out);
-
-pub(super) struct SliceScatterBackward0 {
-    pub(super) dim: i64,
-    pub(super) end: Option<i64>,
-    pub(super) src: Option<SavedVariable>,
-    pub(super) start: Option<i64>,
-    pub(super) step: i64,
-}
-
-impl Backward for SliceScatterBackward0 {
-    const NAME: &'static str = "SliceScatterBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let src = &record::unpack(&self.src, cx)?;
-                    ops::slice_scatter(
-                        grad,
-                        &ops::zeros_like(src, None, None, None, None, None)?,
-                        self.dim,
-                        self.start,
-                        self.end,
-                        self.step,
-                    )
-                },
-                &|| ops::slice_tensor(grad, self.dim, self.start, self.end, self.step),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.src.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn slice_scatter(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::slice_scatter(self_, src, dim, start, end, step)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, src])? {
-        let backward = SliceScatterBackward0 {
-            dim,
-            end,
-            src: record::saved_input(edges[0].is_some(), src, 1)?,
-            start,
-            step,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(SLICE_SCATTER, Autograd, slice_scatter);
-
-fn slice_scatter_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("slice_scatter", [self_, src, out])?;
-    let _below = record::below();
-    ops::slice_scatter_out(self_, src, dim, start, end, step, out)
-}
-
-register!(SLICE_SCATTER_OUT, Autograd, slice_scatter_out);
-register!(SLICE_SCATTER_OUT, ForwardGrad, slice_scatter_out);
-
-pub(super) struct DiagonalScatterBackward0 {
-    pub(super) dim1: i64,
-    pub(super) dim2: i64,
-    pub(super) offset: i64,
-    pub(super) src: Option<SavedVariable>,
-}
-
-impl Backward for DiagonalScatterBackward0 {
-    const NAME: &'static str = "DiagonalScatterBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(
-            cx,
-            [
-                &|| {
-                    let src = &record::unpack(&self.src, cx)?;
-                    ops::diagonal_scatter(
-                        grad,
-                        &ops::zeros_like(src, None, None, None, None, None)?,
-                        self.offset,
-                        self.dim1,
-                        self.dim2,
-                    )
-                },
-                &|| ops::diagonal(grad, self.offset, self.dim1, self.dim2),
-            ],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.src.iter().for_each(|saved| saved.owns(visit));
-    }
-}
-
-fn diagonal_scatter(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::diagonal_scatter(self_, src, offset, dim1, dim2)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, src])? {
-        let backward = DiagonalScatterBackward0 {
-            dim1,
-            dim2,
-            offset,
-            src: record::saved_input(edges[0].is_some(), src, 1)?,
-        };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(DIAGONAL_SCATTER, Autograd, diagonal_scatter);
-
-fn diagonal_scatter_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("diagonal_scatter", [self_, src, out])?;
-    let _below = record::below();
-    ops::diagonal_scatter_out(self_, src, offset, dim1, dim2, out)
-}
-
-register!(DIAGONAL_SCATTER_OUT, Autograd, diagonal_scatter_out);
-register!(DIAGONAL_SCATTER_OUT, ForwardGrad, diagonal_scatter_out);
-
-pub(super) struct DiagEmbedBackward0 {
-    pub(super) dim1: i64,
-    pub(super) dim2: i64,
-    pub(super) offset: i64,
-}
-
-impl Backward for DiagEmbedBackward0 {
-    const NAME: &'static str = "DiagEmbedBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::diagonal(grad, self.offset, self.dim1, self.dim2)])
-    }
-}
-
-fn diag_embed(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::diag_embed(self_, offset, dim1, dim2)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = DiagEmbedBackward0 { dim1, dim2, offset };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(DIAG_EMBED, Autograd, diag_embed);
-
-fn diag_embed_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("diag_embed", [self_, out])?;
-    let _below = record::below();
-    ops::diag_embed_out(self_, offset, dim1, dim2, out)
-}
-
-register!(DIAG_EMBED_OUT, Autograd, diag_embed_out);
-register!(DIAG_EMBED_OUT, ForwardGrad, diag_embed_out);
+out_variant! { DIAG_EMBED_OUT(self_, offset, dim1, dim2, out), refused of [self_, out] }

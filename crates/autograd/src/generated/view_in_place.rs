@@ -2,210 +2,67 @@
 
 //! Recording of the operators in `view_in_place`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, record};
-use flambeau_core::{DimVec, DispatchKeySet, MemoryFormat, Result};
-use flambeau_ops::{Tensor, ops};
+use crate::record;
+use crate::record::{node, recorded_in_place};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
-fn squeeze_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::squeeze_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = super::view::SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-    {
-        let _below = record::below();
-        ops::squeeze_(self_)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    SQUEEZE_(self_), edges of [self_];
+    super::view::SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-register!(SQUEEZE_, Autograd, squeeze_);
-
-fn squeeze__dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::squeeze__dim(self_, dim);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = super::view::SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) };
-    {
-        let _below = record::below();
-        ops::squeeze__dim(self_, dim)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    SQUEEZE__DIM(self_, dim), edges of [self_];
+    super::view::SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-register!(SQUEEZE__DIM, Autograd, squeeze__dim);
-
-fn squeeze__dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::squeeze__dims(self_, dim);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = super::view::SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) };
-    {
-        let _below = record::below();
-        ops::squeeze__dims(self_, dim)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    SQUEEZE__DIMS(self_, dim), edges of [self_];
+    super::view::SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-register!(SQUEEZE__DIMS, Autograd, squeeze__dims);
-
-fn unsqueeze_(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::unsqueeze_(self_, dim);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = super::view::UnsqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-    {
-        let _below = record::below();
-        ops::unsqueeze_(self_, dim)?;
-    }
-    record::rebase_history(self_, edges, backward)
+recorded_in_place! {
+    UNSQUEEZE_(self_, dim), edges of [self_];
+    super::view::UnsqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
-register!(UNSQUEEZE_, Autograd, unsqueeze_);
-
-pub(super) struct TBackward0;
-
-impl Backward for TBackward0 {
-    const NAME: &'static str = "TBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::t(grad)])
-    }
+node! {
+    TBackward0 {} gradients(self, grads, grad = 0) [];
+    self_ => ops::t(grad),
 }
 
-fn t_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::t_(self_);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::t_(self_)?;
-    }
-    record::rebase_history(self_, edges, TBackward0)
+recorded_in_place! {
+    T_(self_), edges of [self_];
+    TBackward0 {}
 }
 
-register!(T_, Autograd, t_);
-
-pub(super) struct TransposeBackward1 {
-    pub(super) dim0: i64,
-    pub(super) dim1: i64,
+node! {
+    TransposeBackward1 { dim0: i64, dim1: i64 } gradients(self, grads, grad = 0) [];
+    self_ => ops::transpose_int(grad, self.dim0, self.dim1),
 }
 
-impl Backward for TransposeBackward1 {
-    const NAME: &'static str = "TransposeBackward1";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| ops::transpose_int(grad, self.dim0, self.dim1)])
-    }
+recorded_in_place! {
+    TRANSPOSE_(self_, dim0, dim1), edges of [self_];
+    TransposeBackward1 { dim0, dim1 }
 }
 
-fn transpose_(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::transpose_(self_, dim0, dim1);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = TransposeBackward1 { dim0, dim1 };
-    {
-        let _below = record::below();
-        ops::transpose_(self_, dim0, dim1)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(TRANSPOSE_, Autograd, transpose_);
-
-fn as_strided_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::as_strided_(self_, size, stride, storage_offset);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
+recorded_in_place! {
+    AS_STRIDED_(self_, size, stride, storage_offset), edges of [self_];
     let saved_self_sizes = DimVec::from_slice(self_.sizes());
     let saved_self_strides = DimVec::from_slice(self_.strides());
     let saved_self_storage_offset = self_.storage_offset();
-    {
-        let _below = record::below();
-        ops::as_strided_(self_, size, stride, storage_offset)?;
-    }
-    let backward = super::view::AsStridedBackward0 {
-        self_sizes: saved_self_sizes,
-        self_strides: saved_self_strides,
-        self_storage_offset: saved_self_storage_offset,
-        result_sizes: DimVec::from_slice(self_.sizes()),
-        result_strides: DimVec::from_slice(self_.strides()),
-        result_storage_offset: self_.storage_offset(),
-    };
-    record::rebase_history(self_, edges, backward)
+    after super::view::AsStridedBackward0 { self_sizes: saved_self_sizes, self_strides: saved_self_strides,
+        self_storage_offset: saved_self_storage_offset, result_sizes: DimVec::from_slice(self_.sizes()),
+        result_strides: DimVec::from_slice(self_.strides()), result_storage_offset: self_.storage_offset() }
 }
 
-register!(AS_STRIDED_, Autograd, as_strided_);
-
-fn resize_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    memory_format: Option<MemoryFormat>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::resize_(self_, size, memory_format);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    {
-        let _below = record::below();
-        ops::resize_(self_, size, memory_format)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("resize_"))
+recorded_in_place! {
+    RESIZE_(self_, size, memory_format), edges of [self_];
+    record::NotImplemented("resize_")
 }
 
-register!(RESIZE_, Autograd, resize_);
-
-fn resize_as_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    the_template: &Tensor,
-    memory_format: Option<MemoryFormat>,
-) -> Result<()> {
-    if !record::any_requires_grad([self_, the_template]) {
-        let _below = record::below();
-        return ops::resize_as_(self_, the_template, memory_format);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, the_template])?;
-    {
-        let _below = record::below();
-        ops::resize_as_(self_, the_template, memory_format)?;
-    }
-    record::rebase_history(self_, edges, record::NotImplemented("resize_as_"))
+recorded_in_place! {
+    RESIZE_AS_(self_, the_template, memory_format), edges of [self_, the_template];
+    record::NotImplemented("resize_as_")
 }
-
-register!(RESIZE_AS_, Autograd, resize_as_);

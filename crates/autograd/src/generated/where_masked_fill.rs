@@ -2,195 +2,55 @@
 
 //! Recording of the operators in `where_masked_fill`.
 
-use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::{Tensor, ops};
+use crate::SavedVariable;
+use crate::record::{node, out_variant, recorded, recorded_in_place};
+use flambeau_core::Scalar;
+use flambeau_ops::ops;
 
-pub(super) struct WhereBackward0 {
-    pub(super) condition: SavedVariable,
+node! {
+    WhereBackward0 { condition: SavedVariable } gradients(self, grads, grad = 0) [condition];
+    self_ => ops::where_scalarother(condition, grad, Scalar::Int(0)),
+    other => ops::where_scalarself(condition, Scalar::Int(0), grad),
 }
 
-impl Backward for WhereBackward0 {
-    const NAME: &'static str = "WhereBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let condition = &self.condition.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::where_scalarother(condition, grad, Scalar::Int(0)), &|| {
-                ops::where_scalarself(condition, Scalar::Int(0), grad)
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.condition.owns(visit);
-    }
+recorded! {
+    WHERE_SELF(condition, self_, other) -> result, edges of [self_, other];
+    set_history(&mut result), WhereBackward0 { condition: SavedVariable::other(condition)? }
 }
 
-fn where_self(_: DispatchKeySet, condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::where_self(condition, self_, other)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, other])? {
-        let backward = WhereBackward0 { condition: SavedVariable::other(condition)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { WHERE_SELF_OUT(condition, self_, other, out), refused of [condition, self_, other, out] }
+
+node! {
+    MaskedFillBackward0 { mask: SavedVariable } gradients(self, grads, grad = 0) [mask];
+    self_ => ops::masked_fill_scalar(grad, mask, Scalar::Int(0)),
 }
 
-register!(WHERE_SELF, Autograd, where_self);
-
-fn where_self_out(
-    _: DispatchKeySet,
-    condition: &Tensor,
-    self_: &Tensor,
-    other: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("where", [condition, self_, other, out])?;
-    let _below = record::below();
-    ops::where_self_out(condition, self_, other, out)
+recorded! {
+    MASKED_FILL_SCALAR(self_, mask, value) -> result, edges of [self_];
+    set_history(&mut result), MaskedFillBackward0 { mask: SavedVariable::other(mask)? }
 }
 
-register!(WHERE_SELF_OUT, Autograd, where_self_out);
-register!(WHERE_SELF_OUT, ForwardGrad, where_self_out);
+out_variant! { MASKED_FILL_SCALAR_OUT(self_, mask, value, out), refused of [self_, mask, out] }
 
-pub(super) struct MaskedFillBackward0 {
-    pub(super) mask: SavedVariable,
+node! {
+    MaskedFillBackward1 { mask: SavedVariable } gradients(self, grads, grad = 0) [mask];
+    self_ => ops::masked_fill_scalar(grad, mask, Scalar::Int(0)),
+    value => ops::where_scalarother(mask, grad, Scalar::Int(0)),
 }
 
-impl Backward for MaskedFillBackward0 {
-    const NAME: &'static str = "MaskedFillBackward0";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let mask = &self.mask.unpack(cx)?;
-        record::gradients(cx, [&|| ops::masked_fill_scalar(grad, mask, Scalar::Int(0))])
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.mask.owns(visit);
-    }
+recorded! {
+    MASKED_FILL_TENSOR(self_, mask, value) -> result, edges of [self_, value];
+    set_history(&mut result), MaskedFillBackward1 { mask: SavedVariable::other(mask)? }
 }
 
-fn masked_fill_scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::masked_fill_scalar(self_, mask, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = MaskedFillBackward0 { mask: SavedVariable::other(mask)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
+out_variant! { MASKED_FILL_TENSOR_OUT(self_, mask, value, out), refused of [self_, mask, value, out] }
+
+recorded_in_place! {
+    MASKED_FILL__SCALAR(self_, mask, value), edges of [self_];
+    MaskedFillBackward0 { mask: SavedVariable::other(mask)? }
 }
 
-register!(MASKED_FILL_SCALAR, Autograd, masked_fill_scalar);
-
-fn masked_fill_scalar_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("masked_fill", [self_, mask, out])?;
-    let _below = record::below();
-    ops::masked_fill_scalar_out(self_, mask, value, out)
+recorded_in_place! {
+    MASKED_FILL__TENSOR(self_, mask, value), edges of [self_, value];
+    MaskedFillBackward1 { mask: SavedVariable::other(mask)? }
 }
-
-register!(MASKED_FILL_SCALAR_OUT, Autograd, masked_fill_scalar_out);
-register!(MASKED_FILL_SCALAR_OUT, ForwardGrad, masked_fill_scalar_out);
-
-pub(super) struct MaskedFillBackward1 {
-    pub(super) mask: SavedVariable,
-}
-
-impl Backward for MaskedFillBackward1 {
-    const NAME: &'static str = "MaskedFillBackward1";
-    const SAVES: bool = true;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let mask = &self.mask.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| ops::masked_fill_scalar(grad, mask, Scalar::Int(0)), &|| {
-                ops::where_scalarother(mask, grad, Scalar::Int(0))
-            }],
-        )
-    }
-
-    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
-        self.mask.owns(visit);
-    }
-}
-
-fn masked_fill_tensor(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let mut result = {
-        let _below = record::below();
-        ops::masked_fill_tensor(self_, mask, value)?
-    };
-    if let Some(edges) = record::recorded_edges([self_, value])? {
-        let backward = MaskedFillBackward1 { mask: SavedVariable::other(mask)? };
-        record::set_history(&mut result, edges, backward);
-    }
-    Ok(result)
-}
-
-register!(MASKED_FILL_TENSOR, Autograd, masked_fill_tensor);
-
-fn masked_fill_tensor_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    value: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("masked_fill", [self_, mask, value, out])?;
-    let _below = record::below();
-    ops::masked_fill_tensor_out(self_, mask, value, out)
-}
-
-register!(MASKED_FILL_TENSOR_OUT, Autograd, masked_fill_tensor_out);
-register!(MASKED_FILL_TENSOR_OUT, ForwardGrad, masked_fill_tensor_out);
-
-fn masked_fill__scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
-    if !record::any_requires_grad([self_]) {
-        let _below = record::below();
-        return ops::masked_fill__scalar(self_, mask, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_])?;
-    let backward = MaskedFillBackward0 { mask: SavedVariable::other(mask)? };
-    {
-        let _below = record::below();
-        ops::masked_fill__scalar(self_, mask, value)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(MASKED_FILL__SCALAR, Autograd, masked_fill__scalar);
-
-fn masked_fill__tensor(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
-    if !record::any_requires_grad([self_, value]) {
-        let _below = record::below();
-        return ops::masked_fill__tensor(self_, mask, value);
-    }
-    record::check_inplace(self_)?;
-    let edges = record::edges([self_, value])?;
-    let backward = MaskedFillBackward1 { mask: SavedVariable::other(mask)? };
-    {
-        let _below = record::below();
-        ops::masked_fill__tensor(self_, mask, value)?;
-    }
-    record::rebase_history(self_, edges, backward)
-}
-
-register!(MASKED_FILL__TENSOR, Autograd, masked_fill__tensor);

@@ -1,12 +1,14 @@
 //! Arguments that are optional tensors or lists of tensors: their edges, saved variables and gradients.
 
+use super::fields::MaybeSaved;
+use super::out_is_recorded;
 use crate::grad_mode::is_grad_enabled;
 use crate::graph::dual_level::is_dual_level_open;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::{Context, Edges};
 use crate::variable::history::gradient_edge;
 use crate::variable::meta::requires_grad;
-use crate::variable::saved_variable::{SavedVariable, Unpacked};
+use crate::variable::saved_variable::SavedVariable;
 use crate::variable::tangents;
 use flambeau_core::{Result, ensure};
 use flambeau_ops::Tensor;
@@ -88,18 +90,13 @@ pub fn recorded_edges_of(inputs: &[&dyn Input]) -> Result<Option<Edges>> {
 ///
 /// # Errors
 /// `Autograd`.
-pub fn check_out_of(name: &str, inputs: &[&dyn Input]) -> Result<()> {
-    ensure!(
-        !any_requires_grad_of(inputs),
-        Autograd,
-        "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
-         requires grad."
-    );
+pub fn check_out_of(operator: &str, inputs: &[&dyn Input]) -> Result<()> {
+    ensure!(!any_requires_grad_of(inputs), Autograd, "{}", out_is_recorded(operator));
     if !is_dual_level_open() {
         return Ok(());
     }
     inputs.iter().try_for_each(|input| {
-        input.visit(&mut |tensor| tensor.map_or(Ok(()), |tensor| tangents::check_out(name, &[tensor])))
+        input.visit(&mut |tensor| tensor.map_or(Ok(()), |tensor| tangents::check_out(operator, &[tensor])))
     })
 }
 
@@ -107,8 +104,8 @@ pub fn check_out_of(name: &str, inputs: &[&dyn Input]) -> Result<()> {
 ///
 /// # Errors
 /// Those of [`SavedVariable::other`].
-pub fn saved_other(used: bool, tensor: &Tensor) -> Result<Option<SavedVariable>> {
-    if used { SavedVariable::other(tensor).map(Some) } else { Ok(None) }
+pub fn saved_other(used: bool, tensor: &Tensor) -> Result<MaybeSaved> {
+    saved_optional(used, Some(tensor)).map(MaybeSaved)
 }
 
 /// Saves an optional tensor, if there is one and it is used.
@@ -144,30 +141,6 @@ pub fn saved_optionals(tensors: &[Option<Tensor>]) -> Result<Vec<Option<SavedVar
 /// Those of [`SavedVariable::output`].
 pub fn saved_outputs(tensors: &[Tensor]) -> Result<Vec<SavedVariable>> {
     tensors.iter().zip(0..).map(|(tensor, nr)| SavedVariable::output(tensor, nr)).collect()
-}
-
-/// Unpacks what [`saved_optional`] saved.
-///
-/// # Errors
-/// Those of [`SavedVariable::unpack`].
-pub fn unpack_optional(saved: &Option<SavedVariable>, cx: &Context<'_>) -> Result<Option<Tensor>> {
-    saved.as_ref().map(|saved| saved.unpack(cx).map(Unpacked::into_tensor)).transpose()
-}
-
-/// Unpacks what [`saved_list`] saved.
-///
-/// # Errors
-/// Those of [`SavedVariable::unpack`].
-pub fn unpack_list(saved: &[SavedVariable], cx: &Context<'_>) -> Result<Vec<Tensor>> {
-    saved.iter().map(|saved| saved.unpack(cx).map(Unpacked::into_tensor)).collect()
-}
-
-/// Unpacks what [`saved_optionals`] saved.
-///
-/// # Errors
-/// Those of [`SavedVariable::unpack`].
-pub fn unpack_optionals(saved: &[Option<SavedVariable>], cx: &Context<'_>) -> Result<Vec<Option<Tensor>>> {
-    saved.iter().map(|saved| unpack_optional(saved, cx)).collect()
 }
 
 /// Collects the gradients of inputs that are not all single tensors, or that share a formula, in the order of the edges.

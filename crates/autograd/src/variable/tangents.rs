@@ -146,18 +146,19 @@ pub(crate) fn alias_with(tensor: &Tensor, slot: Arc<Slot>) -> Result<Tensor> {
     Ok(alias)
 }
 
-/// Refuses an `out=` call on tensors with tangents.
+/// Refuses an `out=` call of `operator`, which is its name, on tensors with tangents.
 #[inline]
-pub(crate) fn check_out(name: &str, inputs: &[&Tensor]) -> Result<()> {
-    if is_dual_level_open() { refuse_duals(name, inputs) } else { Ok(()) }
+pub(crate) fn check_out(operator: &str, inputs: &[&Tensor]) -> Result<()> {
+    if is_dual_level_open() { refuse_duals(operator, inputs) } else { Ok(()) }
 }
 
 #[cold]
-fn refuse_duals(name: &str, inputs: &[&Tensor]) -> Result<()> {
+fn refuse_duals(operator: &str, inputs: &[&Tensor]) -> Result<()> {
     ensure!(
         !inputs.iter().any(|input| is_dual(input)),
         NotImplemented,
-        "Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+        "Trying to use forward AD with {}_out that does not support it because it is an out= function",
+        operator.split('.').next().unwrap_or_default()
     );
     Ok(())
 }

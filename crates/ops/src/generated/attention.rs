@@ -47,7 +47,8 @@ operator! {
         attn_bias: Option<&Tensor>, max_score: &Tensor, inverse_sum: &Tensor, is_causal: bool, scale: f64) -> (Tensor,
         Tensor, Tensor), by [grad_output, query, key, value, attn_bias, max_score, inverse_sum];
     Cpu => {
-        if grad_output.was_resized() || query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() || max_score.was_resized() || inverse_sum.was_resized() {
+        if grad_output.was_resized() || query.was_resized() || key.was_resized() || value.was_resized(
+            ) || attn_bias.was_resized() || max_score.was_resized() || inverse_sum.was_resized() {
             return kernel(&grad_output.snapshot(), &query.snapshot(), &key.snapshot(), &value.snapshot(),
                 attn_bias.snapshot().as_ref(), &max_score.snapshot(), &inverse_sum.snapshot(), is_causal, scale);
         }
@@ -55,7 +56,8 @@ operator! {
             inverse_sum, is_causal, scale)
     },
     Meta => {
-        if grad_output.was_resized() || query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() || max_score.was_resized() || inverse_sum.was_resized() {
+        if grad_output.was_resized() || query.was_resized() || key.was_resized() || value.was_resized(
+            ) || attn_bias.was_resized() || max_score.was_resized() || inverse_sum.was_resized() {
             return kernel(&grad_output.snapshot(), &query.snapshot(), &key.snapshot(), &value.snapshot(),
                 attn_bias.snapshot().as_ref(), &max_score.snapshot(), &inverse_sum.snapshot(), is_causal, scale);
         }

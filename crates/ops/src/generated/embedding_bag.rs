@@ -35,7 +35,8 @@ operator! {
         sparse: bool, per_sample_weights: Option<&Tensor>, include_last_offset: bool, padding_idx: i64) -> (Tensor,
         Tensor, Tensor, Tensor), by [weight, indices, offsets, per_sample_weights];
     Cpu => {
-        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized() {
+        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized(
+            ) {
             return kernel(&weight.snapshot(), &indices.snapshot(), &offsets.snapshot(), scale_grad_by_freq, mode,
                 sparse, per_sample_weights.snapshot().as_ref(), include_last_offset, padding_idx);
         }
@@ -43,7 +44,8 @@ operator! {
             per_sample_weights, include_last_offset, padding_idx)
     },
     Meta => {
-        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized() {
+        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized(
+            ) {
             return kernel(&weight.snapshot(), &indices.snapshot(), &offsets.snapshot(), scale_grad_by_freq, mode,
                 sparse, per_sample_weights.snapshot().as_ref(), include_last_offset, padding_idx);
         }
@@ -62,7 +64,8 @@ operator! {
         out1: &Tensor, out2: &Tensor, out3: &Tensor) -> (), by [weight, indices, offsets, per_sample_weights, out0,
         out1, out2, out3];
     Cpu => {
-        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized() {
+        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized(
+            ) {
             return kernel(&weight.snapshot(), &indices.snapshot(), &offsets.snapshot(), scale_grad_by_freq, mode,
                 sparse, per_sample_weights.snapshot().as_ref(), include_last_offset, padding_idx, out0, out1, out2,
                 out3);
@@ -72,7 +75,8 @@ operator! {
         copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
     },
     Meta => {
-        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized() {
+        if weight.was_resized() || indices.was_resized() || offsets.was_resized() || per_sample_weights.was_resized(
+            ) {
             return kernel(&weight.snapshot(), &indices.snapshot(), &offsets.snapshot(), scale_grad_by_freq, mode,
                 sparse, per_sample_weights.snapshot().as_ref(), include_last_offset, padding_idx, out0, out1, out2,
                 out3);

@@ -445,7 +445,8 @@ operator! {
         reduction: i64, ignore_index: i64, total_weight: &Tensor) -> Tensor, by [grad_output, self_, target, weight,
         total_weight];
     Cpu => {
-        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized() || total_weight.was_resized() {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized(
+            ) || total_weight.was_resized() {
             return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(),
                 reduction, ignore_index, &total_weight.snapshot());
         }
@@ -527,7 +528,8 @@ operator! {
         reduction: i64, ignore_index: i64, total_weight: &Tensor, max_score: &Tensor, log_sum: &Tensor) -> Tensor,
         by [grad_output, self_, target, weight, total_weight, max_score, log_sum];
     Cpu => {
-        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized() || total_weight.was_resized() || max_score.was_resized() || log_sum.was_resized() {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized(
+            ) || total_weight.was_resized() || max_score.was_resized() || log_sum.was_resized() {
             return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), weight.snapshot().as_ref(),
                 reduction, ignore_index, &total_weight.snapshot(), &max_score.snapshot(), &log_sum.snapshot());
         }

@@ -74,7 +74,8 @@ operator! {
         rstd: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, output_mask: [bool; 3]) -> (Tensor, Tensor,
         Tensor), by [grad_out, input, mean, rstd, weight, bias];
     Cpu => {
-        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() || bias.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized(
+            ) || weight.was_resized() || bias.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &mean.snapshot(),
                 &rstd.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), output_mask);
         }
@@ -82,7 +83,8 @@ operator! {
             bias, output_mask)
     },
     Meta => {
-        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() || bias.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized(
+            ) || weight.was_resized() || bias.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &mean.snapshot(),
                 &rstd.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), output_mask);
         }
@@ -100,7 +102,8 @@ operator! {
         rstd: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, output_mask: [bool; 3], out0: &Tensor,
         out1: &Tensor, out2: &Tensor) -> (), by [grad_out, input, mean, rstd, weight, bias, out0, out1, out2];
     Cpu => {
-        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() || bias.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized(
+            ) || weight.was_resized() || bias.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &mean.snapshot(),
                 &rstd.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), output_mask, out0, out1,
                 out2);
@@ -110,7 +113,8 @@ operator! {
         copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
     },
     Meta => {
-        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() || bias.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized(
+            ) || weight.was_resized() || bias.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), normalized_shape, &mean.snapshot(),
                 &rstd.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(), output_mask, out0, out1,
                 out2);
@@ -190,7 +194,8 @@ operator! {
         weight: Option<&Tensor>, N: i64, C: i64, HxW: i64, group: i64, output_mask: [bool; 3]) -> (Tensor, Tensor,
         Tensor), by [grad_out, input, mean, rstd, weight];
     Cpu => {
-        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized(
+            ) || weight.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), &mean.snapshot(), &rstd.snapshot(),
                 weight.snapshot().as_ref(), N, C, HxW, group, output_mask);
         }
@@ -198,7 +203,8 @@ operator! {
             output_mask)
     },
     Meta => {
-        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized(
+            ) || weight.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), &mean.snapshot(), &rstd.snapshot(),
                 weight.snapshot().as_ref(), N, C, HxW, group, output_mask);
         }
@@ -216,7 +222,8 @@ operator! {
         weight: Option<&Tensor>, N: i64, C: i64, HxW: i64, group: i64, output_mask: [bool; 3], out0: &Tensor,
         out1: &Tensor, out2: &Tensor) -> (), by [grad_out, input, mean, rstd, weight, out0, out1, out2];
     Cpu => {
-        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized(
+            ) || weight.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), &mean.snapshot(), &rstd.snapshot(),
                 weight.snapshot().as_ref(), N, C, HxW, group, output_mask, out0, out1, out2);
         }
@@ -225,7 +232,8 @@ operator! {
         copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
     },
     Meta => {
-        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized() || weight.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || mean.was_resized() || rstd.was_resized(
+            ) || weight.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), &mean.snapshot(), &rstd.snapshot(),
                 weight.snapshot().as_ref(), N, C, HxW, group, output_mask, out0, out1, out2);
         }
@@ -254,7 +262,8 @@ operator! {
         running_mean: Option<&Tensor>, running_var: Option<&Tensor>, training: bool, momentum: f64,
         eps: f64) -> (Tensor, Tensor, Tensor), by [input, weight, bias, running_mean, running_var];
     Cpu => {
-        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized() || running_var.was_resized() {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized(
+            ) || running_var.was_resized() {
             return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(),
                 running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), training, momentum, eps);
         }
@@ -262,12 +271,14 @@ operator! {
             momentum, eps)
     },
     Meta => {
-        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized() || running_var.was_resized() {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized(
+            ) || running_var.was_resized() {
             return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(),
                 running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), training, momentum, eps);
         }
         ensure_same_device("native_batch_norm",
-            &[input].into_iter().chain(weight).chain(bias).chain(running_mean).chain(running_var).collect::<Vec<&Tensor>>())?;
+            &[input].into_iter().chain(weight).chain(bias).chain(running_mean).chain(
+            running_var).collect::<Vec<&Tensor>>())?;
         native::nn::normalization::native_batch_norm(input, weight, bias, running_mean, running_var, training,
             momentum, eps)
     },
@@ -281,7 +292,8 @@ operator! {
         out0: &Tensor, out1: &Tensor, out2: &Tensor) -> (), by [input, weight, bias, running_mean, running_var, out0,
         out1, out2];
     Cpu => {
-        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized() || running_var.was_resized() {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized(
+            ) || running_var.was_resized() {
             return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(),
                 running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), training, momentum, eps, out0,
                 out1, out2);
@@ -291,13 +303,15 @@ operator! {
         copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
     },
     Meta => {
-        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized() || running_var.was_resized() {
+        if input.was_resized() || weight.was_resized() || bias.was_resized() || running_mean.was_resized(
+            ) || running_var.was_resized() {
             return kernel(&input.snapshot(), weight.snapshot().as_ref(), bias.snapshot().as_ref(),
                 running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), training, momentum, eps, out0,
                 out1, out2);
         }
         ensure_same_device("native_batch_norm.out", &[input, out0, out1,
-            out2].into_iter().chain(weight).chain(bias).chain(running_mean).chain(running_var).collect::<Vec<&Tensor>>())?;
+            out2].into_iter().chain(weight).chain(bias).chain(running_mean).chain(
+            running_var).collect::<Vec<&Tensor>>())?;
         let (result0, result1, result2) = native::nn::normalization::native_batch_norm(input, weight, bias,
             running_mean, running_var, training, momentum, eps)?;
         copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
@@ -312,7 +326,8 @@ operator! {
         save_invstd: Option<&Tensor>, train: bool, eps: f64, output_mask: [bool; 3]) -> (Tensor, Tensor, Tensor),
         by [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd];
     Cpu => {
-        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized() || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized(
+            ) || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), weight.snapshot().as_ref(),
                 running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), save_mean.snapshot().as_ref(),
                 save_invstd.snapshot().as_ref(), train, eps, output_mask);
@@ -321,13 +336,15 @@ operator! {
             save_mean, save_invstd, train, eps, output_mask)
     },
     Meta => {
-        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized() || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized(
+            ) || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), weight.snapshot().as_ref(),
                 running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), save_mean.snapshot().as_ref(),
                 save_invstd.snapshot().as_ref(), train, eps, output_mask);
         }
         ensure_same_device("native_batch_norm_backward", &[grad_out,
-            input].into_iter().chain(weight).chain(running_mean).chain(running_var).chain(save_mean).chain(save_invstd).collect::<Vec<&Tensor>>())?;
+            input].into_iter().chain(weight).chain(running_mean).chain(running_var).chain(save_mean).chain(
+            save_invstd).collect::<Vec<&Tensor>>())?;
         native::nn::normalization::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var,
             save_mean, save_invstd, train, eps, output_mask)
     },
@@ -342,7 +359,8 @@ operator! {
         out2: &Tensor) -> (), by [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, out0,
         out1, out2];
     Cpu => {
-        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized() || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized(
+            ) || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), weight.snapshot().as_ref(),
                 running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), save_mean.snapshot().as_ref(),
                 save_invstd.snapshot().as_ref(), train, eps, output_mask, out0, out1, out2);
@@ -352,13 +370,15 @@ operator! {
         copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
     },
     Meta => {
-        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized() || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
+        if grad_out.was_resized() || input.was_resized() || weight.was_resized() || running_mean.was_resized(
+            ) || running_var.was_resized() || save_mean.was_resized() || save_invstd.was_resized() {
             return kernel(&grad_out.snapshot(), &input.snapshot(), weight.snapshot().as_ref(),
                 running_mean.snapshot().as_ref(), running_var.snapshot().as_ref(), save_mean.snapshot().as_ref(),
                 save_invstd.snapshot().as_ref(), train, eps, output_mask, out0, out1, out2);
         }
         ensure_same_device("native_batch_norm_backward.out", &[grad_out, input, out0, out1,
-            out2].into_iter().chain(weight).chain(running_mean).chain(running_var).chain(save_mean).chain(save_invstd).collect::<Vec<&Tensor>>())?;
+            out2].into_iter().chain(weight).chain(running_mean).chain(running_var).chain(save_mean).chain(
+            save_invstd).collect::<Vec<&Tensor>>())?;
         let (result0, result1, result2) = native::nn::normalization::native_batch_norm_backward(grad_out, input,
             weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)?;
         copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])

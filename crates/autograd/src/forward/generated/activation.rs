@@ -6,59 +6,31 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(RELU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(RELU_, ForwardKernel::InPlace { functional: &ops::RELU, order: &[] });
-
 forward_kernel!(THRESHOLD, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(THRESHOLD_, ForwardKernel::InPlace { functional: &ops::THRESHOLD, order: &[] });
-
 forward_kernel!(THRESHOLD_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(GELU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(GELU_, ForwardKernel::InPlace { functional: &ops::GELU, order: &[] });
-
 forward_kernel!(GELU_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(SILU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SILU_, ForwardKernel::InPlace { functional: &ops::SILU, order: &[] });
-
 forward_kernel!(SILU_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(MISH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(MISH_, ForwardKernel::InPlace { functional: &ops::MISH, order: &[] });
-
 forward_kernel!(MISH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(SOFTPLUS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SOFTPLUS_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(LEAKY_RELU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(LEAKY_RELU_, ForwardKernel::InPlace { functional: &ops::LEAKY_RELU, order: &[] });
-
 forward_kernel!(LEAKY_RELU_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(ELU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ELU_, ForwardKernel::InPlace { functional: &ops::ELU, order: &[] });
-
 forward_kernel!(ELU_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 5]));
-
 forward_kernel!(HARDTANH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(HARDTANH_, ForwardKernel::InPlace { functional: &ops::HARDTANH, order: &[] });
-
 forward_kernel!(HARDTANH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(LOG_SIGMOID_FORWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(LOG_SIGMOID_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(SIGMOID_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(TANH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));

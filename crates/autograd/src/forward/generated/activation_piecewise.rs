@@ -6,29 +6,16 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(HARDSHRINK, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(HARDSHRINK_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(SOFTSHRINK, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SOFTSHRINK_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(HARDSIGMOID, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(HARDSIGMOID_, ForwardKernel::InPlace { functional: &ops::HARDSIGMOID, order: &[] });
-
 forward_kernel!(HARDSIGMOID_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(HARDSWISH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(HARDSWISH_, ForwardKernel::InPlace { functional: &ops::HARDSWISH, order: &[] });
-
 forward_kernel!(HARDSWISH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(GLU, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(_PRELU_KERNEL, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(_PRELU_KERNEL_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
-
 forward_kernel!(RRELU_WITH_NOISE_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));

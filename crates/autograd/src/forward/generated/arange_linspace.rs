@@ -5,13 +5,8 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(LINSPACE_TENSOR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(LINSPACE_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(LINSPACE_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));
-
 forward_kernel!(LOGSPACE_TENSOR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(LOGSPACE_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(LOGSPACE_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));

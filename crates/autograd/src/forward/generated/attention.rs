@@ -5,5 +5,4 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(_TILED_ATTENTION, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3]));
-
 forward_kernel!(_TILED_ATTENTION_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3, 4]));

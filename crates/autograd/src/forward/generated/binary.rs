@@ -22,7 +22,6 @@ fn add_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(ADD_TENSOR, ForwardKernel::Functional(JvpRule::Formula(add_tensor_tangents), &[0, 1]));
-
 forward_kernel!(ADD__TENSOR, ForwardKernel::InPlace { functional: &ops::ADD_TENSOR, order: &[] });
 
 fn add_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -35,7 +34,6 @@ fn add_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(ADD_SCALAR, ForwardKernel::Functional(JvpRule::Formula(add_scalar_tangents), &[0]));
-
 forward_kernel!(ADD__SCALAR, ForwardKernel::InPlace { functional: &ops::ADD_SCALAR, order: &[] });
 
 fn sub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -52,7 +50,6 @@ fn sub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(SUB_TENSOR, ForwardKernel::Functional(JvpRule::Formula(sub_tensor_tangents), &[0, 1]));
-
 forward_kernel!(SUB__TENSOR, ForwardKernel::InPlace { functional: &ops::SUB_TENSOR, order: &[] });
 
 fn sub_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -65,7 +62,6 @@ fn sub_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(SUB_SCALAR, ForwardKernel::Functional(JvpRule::Formula(sub_scalar_tangents), &[0]));
-
 forward_kernel!(SUB__SCALAR, ForwardKernel::InPlace { functional: &ops::SUB_SCALAR, order: &[] });
 
 fn rsub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -82,7 +78,6 @@ fn rsub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(RSUB_TENSOR, ForwardKernel::Functional(JvpRule::Formula(rsub_tensor_tangents), &[0, 1]));
-
 forward_kernel!(RSUB_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
 fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -100,45 +95,24 @@ fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(MUL_TENSOR, ForwardKernel::Functional(JvpRule::Formula(mul_tensor_tangents), &[0, 1]));
-
 forward_kernel!(MUL__TENSOR, ForwardKernel::InPlace { functional: &ops::MUL_TENSOR, order: &[] });
-
 forward_kernel!(MUL_SCALAR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(MUL__SCALAR, ForwardKernel::InPlace { functional: &ops::MUL_SCALAR, order: &[] });
-
 forward_kernel!(_CHAIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(_CHAIN_DIV, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(DIV_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(DIV__TENSOR, ForwardKernel::InPlace { functional: &ops::DIV_TENSOR, order: &[] });
-
 forward_kernel!(DIV_SCALAR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(DIV__SCALAR, ForwardKernel::InPlace { functional: &ops::DIV_SCALAR, order: &[] });
-
 forward_kernel!(MAXIMUM, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(MINIMUM, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(FMAX, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(FMIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(ATAN2, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(ATAN2_, ForwardKernel::InPlace { functional: &ops::ATAN2, order: &[] });
-
 forward_kernel!(HYPOT, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(HYPOT_, ForwardKernel::InPlace { functional: &ops::HYPOT, order: &[] });
-
 forward_kernel!(COPYSIGN_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(COPYSIGN__TENSOR, ForwardKernel::InPlace { functional: &ops::COPYSIGN_TENSOR, order: &[] });
-
 forward_kernel!(COPYSIGN_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(COPYSIGN__SCALAR, ForwardKernel::InPlace { functional: &ops::COPYSIGN_SCALAR, order: &[] });

@@ -5,23 +5,13 @@
 use crate::forward::{ForwardKernel, forward_kernel};
 
 forward_kernel!(LOGICAL_NOT_, ForwardKernel::Overwrite);
-
 forward_kernel!(LOGICAL_AND_, ForwardKernel::Overwrite);
-
 forward_kernel!(LOGICAL_OR_, ForwardKernel::Overwrite);
-
 forward_kernel!(LOGICAL_XOR_, ForwardKernel::Overwrite);
-
 forward_kernel!(BITWISE_NOT_, ForwardKernel::Overwrite);
-
 forward_kernel!(BITWISE_AND__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(BITWISE_AND__SCALAR, ForwardKernel::Overwrite);
-
 forward_kernel!(BITWISE_OR__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(BITWISE_OR__SCALAR, ForwardKernel::Overwrite);
-
 forward_kernel!(BITWISE_XOR__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(BITWISE_XOR__SCALAR, ForwardKernel::Overwrite);

@@ -5,5 +5,4 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(CAT, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(STACK, ForwardKernel::Functional(JvpRule::Linear, &[0]));

@@ -5,25 +5,14 @@
 use crate::forward::{ForwardKernel, forward_kernel};
 
 forward_kernel!(EQ__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(EQ__SCALAR, ForwardKernel::Overwrite);
-
 forward_kernel!(NE__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(NE__SCALAR, ForwardKernel::Overwrite);
-
 forward_kernel!(LT__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(LT__SCALAR, ForwardKernel::Overwrite);
-
 forward_kernel!(LE__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(LE__SCALAR, ForwardKernel::Overwrite);
-
 forward_kernel!(GT__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(GT__SCALAR, ForwardKernel::Overwrite);
-
 forward_kernel!(GE__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(GE__SCALAR, ForwardKernel::Overwrite);

@@ -52,5 +52,4 @@ fn convolution_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(CONVOLUTION, ForwardKernel::Functional(JvpRule::Formula(convolution_tangents), &[0, 1, 2]));
-
 forward_kernel!(CONVOLUTION_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));

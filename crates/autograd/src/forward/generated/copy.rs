@@ -8,15 +8,10 @@ use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
 forward_kernel!(COPY_, ForwardKernel::Copy);
-
 forward_kernel!(CLONE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(_TO_COPY, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(FILL__SCALAR, ForwardKernel::Overwrite);
-
 forward_kernel!(ZERO_, ForwardKernel::Overwrite);
-
 forward_kernel!(FILL_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
 fn fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -29,7 +24,6 @@ fn fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(FILL_TENSOR, ForwardKernel::Functional(JvpRule::Formula(fill_tensor_tangents), &[0, 1]));
-
 forward_kernel!(FILL__TENSOR, ForwardKernel::InPlace { functional: &ops::FILL_TENSOR, order: &[] });
 
 fn copy_tangents(call: &Call<'_>) -> Result<Vec<Value>> {

@@ -9,13 +9,9 @@ use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
 forward_kernel!(CUMSUM, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(CUMSUM_, ForwardKernel::InPlace { functional: &ops::CUMSUM, order: &[] });
-
 forward_kernel!(CUMPROD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(CUMPROD_, ForwardKernel::InPlace { functional: &ops::CUMPROD, order: &[] });
-
 forward_kernel!(_LINEAR_RECURRENCE, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn logcumsumexp_tangents(call: &Call<'_>) -> Result<Vec<Value>> {

@@ -5,27 +5,15 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(UNIFORM_, ForwardKernel::Overwrite);
-
 forward_kernel!(NORMAL_, ForwardKernel::Overwrite);
-
 forward_kernel!(EXPONENTIAL_, ForwardKernel::Overwrite);
-
 forward_kernel!(CAUCHY_, ForwardKernel::Overwrite);
-
 forward_kernel!(LOG_NORMAL_, ForwardKernel::Overwrite);
-
 forward_kernel!(GEOMETRIC_, ForwardKernel::Overwrite);
-
 forward_kernel!(RANDOM_, ForwardKernel::Overwrite);
-
 forward_kernel!(RANDOM__TO, ForwardKernel::Overwrite);
-
 forward_kernel!(RANDOM__FROM, ForwardKernel::Overwrite);
-
 forward_kernel!(BERNOULLI__FLOAT, ForwardKernel::Overwrite);
-
 forward_kernel!(BERNOULLI__TENSOR, ForwardKernel::Overwrite);
-
 forward_kernel!(BERNOULLI, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(BERNOULLI_P, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

@@ -6,38 +6,22 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(DIV_TENSOR_MODE, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(DIV__TENSOR_MODE, ForwardKernel::InPlace { functional: &ops::DIV_TENSOR_MODE, order: &[] });
-
 forward_kernel!(DIV_SCALAR_MODE, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(DIV__SCALAR_MODE, ForwardKernel::InPlace { functional: &ops::DIV_SCALAR_MODE, order: &[] });
-
 forward_kernel!(FLOOR_DIVIDE, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(FLOOR_DIVIDE__TENSOR, ForwardKernel::InPlace { functional: &ops::FLOOR_DIVIDE, order: &[] });
-
 forward_kernel!(FLOOR_DIVIDE_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(
     FLOOR_DIVIDE__SCALAR,
     ForwardKernel::InPlace { functional: &ops::FLOOR_DIVIDE_SCALAR, order: &[] }
 );
-
 forward_kernel!(REMAINDER_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(REMAINDER__TENSOR, ForwardKernel::InPlace { functional: &ops::REMAINDER_TENSOR, order: &[] });
-
 forward_kernel!(REMAINDER_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(REMAINDER__SCALAR, ForwardKernel::InPlace { functional: &ops::REMAINDER_SCALAR, order: &[] });
-
 forward_kernel!(REMAINDER_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
-
 forward_kernel!(FMOD_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(FMOD__TENSOR, ForwardKernel::InPlace { functional: &ops::FMOD_TENSOR, order: &[] });
-
 forward_kernel!(FMOD_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(FMOD__SCALAR, ForwardKernel::InPlace { functional: &ops::FMOD_SCALAR, order: &[] });

@@ -21,5 +21,4 @@ fn native_dropout_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(NATIVE_DROPOUT, ForwardKernel::Functional(JvpRule::Formula(native_dropout_tangents), &[0]));
-
 forward_kernel!(NATIVE_DROPOUT_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));

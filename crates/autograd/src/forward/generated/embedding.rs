@@ -5,5 +5,4 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(EMBEDDING, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(EMBEDDING_DENSE_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));

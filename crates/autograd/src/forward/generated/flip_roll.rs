@@ -5,7 +5,5 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(FLIP, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(ROLL, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(ROT90, ForwardKernel::Functional(JvpRule::Linear, &[0]));

@@ -8,9 +8,7 @@ use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
 forward_kernel!(GATHER, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(SCATTER_SRC, ForwardKernel::Functional(JvpRule::Linear, &[0, 3]));
-
 forward_kernel!(SCATTER__SRC, ForwardKernel::InPlace { functional: &ops::SCATTER_SRC, order: &[] });
 
 fn scatter_value_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -25,26 +23,17 @@ fn scatter_value_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(SCATTER_VALUE, ForwardKernel::Functional(JvpRule::Formula(scatter_value_tangents), &[0]));
-
 forward_kernel!(SCATTER__VALUE, ForwardKernel::InPlace { functional: &ops::SCATTER_VALUE, order: &[] });
-
 forward_kernel!(SCATTER_REDUCE, ForwardKernel::Functional(JvpRule::Transposed, &[0, 3]));
-
 forward_kernel!(SCATTER__REDUCE, ForwardKernel::InPlace { functional: &ops::SCATTER_REDUCE, order: &[] });
-
 forward_kernel!(SCATTER_VALUE_REDUCE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(
     SCATTER__VALUE_REDUCE,
     ForwardKernel::InPlace { functional: &ops::SCATTER_VALUE_REDUCE, order: &[] }
 );
-
 forward_kernel!(SCATTER_ADD, ForwardKernel::Functional(JvpRule::Linear, &[0, 3]));
-
 forward_kernel!(SCATTER_ADD_, ForwardKernel::InPlace { functional: &ops::SCATTER_ADD, order: &[] });
-
 forward_kernel!(SCATTER_REDUCE_TWO, ForwardKernel::Functional(JvpRule::Transposed, &[0, 3]));
-
 forward_kernel!(
     SCATTER_REDUCE__TWO,
     ForwardKernel::InPlace { functional: &ops::SCATTER_REDUCE_TWO, order: &[] }

@@ -5,41 +5,22 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(GCD_, ForwardKernel::Overwrite);
-
 forward_kernel!(LCM_, ForwardKernel::Overwrite);
-
 forward_kernel!(BITWISE_LEFT_SHIFT_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(BITWISE_LEFT_SHIFT__TENSOR, ForwardKernel::Unsupported);
-
 forward_kernel!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR, ForwardKernel::Unsupported);
-
 forward_kernel!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));
-
 forward_kernel!(__LSHIFT___TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(__ILSHIFT___TENSOR, ForwardKernel::Unsupported);
-
 forward_kernel!(__LSHIFT___SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(__ILSHIFT___SCALAR, ForwardKernel::Unsupported);
-
 forward_kernel!(BITWISE_RIGHT_SHIFT_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(BITWISE_RIGHT_SHIFT__TENSOR, ForwardKernel::Unsupported);
-
 forward_kernel!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR, ForwardKernel::Unsupported);
-
 forward_kernel!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));
-
 forward_kernel!(__RSHIFT___TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(__IRSHIFT___TENSOR, ForwardKernel::Unsupported);
-
 forward_kernel!(__RSHIFT___SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(__IRSHIFT___SCALAR, ForwardKernel::Unsupported);

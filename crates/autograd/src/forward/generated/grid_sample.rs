@@ -5,5 +5,4 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(_GRID_SAMPLE, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(_GRID_SAMPLE_TRANSPOSED, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));

@@ -6,13 +6,8 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(INDEX_TENSOR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(INDEX_PUT_, ForwardKernel::InPlace { functional: &ops::INDEX_PUT, order: &[] });
-
 forward_kernel!(INDEX_PUT, ForwardKernel::Functional(JvpRule::Linear, &[0, 2]));
-
 forward_kernel!(TAKE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(PUT_, ForwardKernel::InPlace { functional: &ops::PUT, order: &[] });
-
 forward_kernel!(PUT, ForwardKernel::Functional(JvpRule::Linear, &[0, 2]));

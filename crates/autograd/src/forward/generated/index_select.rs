@@ -8,13 +8,9 @@ use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
 forward_kernel!(INDEX_SELECT, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(INDEX_ADD, ForwardKernel::Functional(JvpRule::Linear, &[0, 3]));
-
 forward_kernel!(INDEX_ADD_, ForwardKernel::InPlace { functional: &ops::INDEX_ADD, order: &[] });
-
 forward_kernel!(INDEX_COPY, ForwardKernel::Functional(JvpRule::Linear, &[0, 3]));
-
 forward_kernel!(INDEX_COPY_, ForwardKernel::InPlace { functional: &ops::INDEX_COPY, order: &[] });
 
 fn index_fill_int_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -32,7 +28,6 @@ forward_kernel!(
     INDEX_FILL_INT_SCALAR,
     ForwardKernel::Functional(JvpRule::Formula(index_fill_int_scalar_tangents), &[0])
 );
-
 forward_kernel!(
     INDEX_FILL__INT_SCALAR,
     ForwardKernel::InPlace { functional: &ops::INDEX_FILL_INT_SCALAR, order: &[] }
@@ -62,7 +57,6 @@ forward_kernel!(
     INDEX_FILL_INT_TENSOR,
     ForwardKernel::Functional(JvpRule::Formula(index_fill_int_tensor_tangents), &[0, 3])
 );
-
 forward_kernel!(
     INDEX_FILL__INT_TENSOR,
     ForwardKernel::InPlace { functional: &ops::INDEX_FILL_INT_TENSOR, order: &[] }

@@ -34,7 +34,6 @@ fn addbmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(ADDBMM, ForwardKernel::Functional(JvpRule::Formula(addbmm_tangents), &[0, 1, 2]));
-
 forward_kernel!(ADDBMM_, ForwardKernel::InPlace { functional: &ops::ADDBMM, order: &[] });
 
 fn addr_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -57,7 +56,6 @@ fn addr_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(ADDR, ForwardKernel::Functional(JvpRule::Formula(addr_tangents), &[0, 1, 2]));
-
 forward_kernel!(ADDR_, ForwardKernel::InPlace { functional: &ops::ADDR, order: &[] });
 
 fn _linear_tangents(call: &Call<'_>) -> Result<Vec<Value>> {

@@ -5,32 +5,19 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(MSE_LOSS, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(MSE_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));
-
 forward_kernel!(SMOOTH_L1_LOSS, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(SMOOTH_L1_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));
-
 forward_kernel!(HUBER_LOSS, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(HUBER_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));
-
 forward_kernel!(BINARY_CROSS_ENTROPY, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));
-
 forward_kernel!(BINARY_CROSS_ENTROPY_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3]));
-
 forward_kernel!(
     BINARY_CROSS_ENTROPY_WITH_LOGITS,
     ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3])
 );
-
 forward_kernel!(KL_DIV, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(NLL_LOSS_FORWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 2]));
-
 forward_kernel!(NLL_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 3]));
-
 forward_kernel!(_CROSS_ENTROPY, ForwardKernel::Functional(JvpRule::Transposed, &[0, 2]));
-
 forward_kernel!(_CROSS_ENTROPY_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 3]));

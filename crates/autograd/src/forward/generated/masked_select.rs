@@ -6,9 +6,6 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(MASKED_SELECT, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(MASKED_SCATTER_, ForwardKernel::InPlace { functional: &ops::MASKED_SCATTER, order: &[] });
-
 forward_kernel!(MASKED_SCATTER, ForwardKernel::Functional(JvpRule::Linear, &[0, 2]));
-
 forward_kernel!(MASKED_SCATTER_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));

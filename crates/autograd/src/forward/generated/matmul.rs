@@ -60,7 +60,6 @@ fn addmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(ADDMM, ForwardKernel::Functional(JvpRule::Formula(addmm_tangents), &[0, 1, 2]));
-
 forward_kernel!(ADDMM_, ForwardKernel::InPlace { functional: &ops::ADDMM, order: &[] });
 
 fn baddbmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -83,7 +82,6 @@ fn baddbmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(BADDBMM, ForwardKernel::Functional(JvpRule::Formula(baddbmm_tangents), &[0, 1, 2]));
-
 forward_kernel!(BADDBMM_, ForwardKernel::InPlace { functional: &ops::BADDBMM, order: &[] });
 
 fn mv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -122,7 +120,6 @@ fn addmv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(ADDMV, ForwardKernel::Functional(JvpRule::Formula(addmv_tangents), &[0, 1, 2]));
-
 forward_kernel!(ADDMV_, ForwardKernel::InPlace { functional: &ops::ADDMV, order: &[] });
 
 fn dot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {

@@ -22,9 +22,7 @@ fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(MAX_DIM, ForwardKernel::Functional(JvpRule::Formula(max_dim_tangents), &[0]));
-
 forward_kernel!(AMAX, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(MIN, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
 fn min_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -40,7 +38,5 @@ fn min_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(MIN_DIM, ForwardKernel::Functional(JvpRule::Formula(min_dim_tangents), &[0]));
-
 forward_kernel!(AMIN, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(AMINMAX, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

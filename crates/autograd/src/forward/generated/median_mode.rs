@@ -20,7 +20,6 @@ fn kthvalue_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(KTHVALUE, ForwardKernel::Functional(JvpRule::Formula(kthvalue_tangents), &[0]));
-
 forward_kernel!(MEDIAN, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
 fn median_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -36,7 +35,6 @@ fn median_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(MEDIAN_DIM, ForwardKernel::Functional(JvpRule::Formula(median_dim_tangents), &[0]));
-
 forward_kernel!(NANMEDIAN, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
 fn nanmedian_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {

@@ -69,7 +69,6 @@ forward_kernel!(
     NATIVE_LAYER_NORM,
     ForwardKernel::Functional(JvpRule::Formula(native_layer_norm_tangents), &[0, 2, 3])
 );
-
 forward_kernel!(NATIVE_LAYER_NORM_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 5]));
 
 fn native_group_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -126,7 +125,6 @@ forward_kernel!(
     NATIVE_GROUP_NORM,
     ForwardKernel::Functional(JvpRule::Formula(native_group_norm_tangents), &[0, 1, 2])
 );
-
 forward_kernel!(NATIVE_GROUP_NORM_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 4]));
 
 fn native_batch_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -199,7 +197,6 @@ forward_kernel!(
     NATIVE_BATCH_NORM,
     ForwardKernel::Functional(JvpRule::Formula(native_batch_norm_tangents), &[0, 1, 2, 3, 4])
 );
-
 forward_kernel!(NATIVE_BATCH_NORM_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3, 4]));
 
 fn _fused_rms_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -240,5 +237,4 @@ forward_kernel!(
     _FUSED_RMS_NORM,
     ForwardKernel::Functional(JvpRule::Formula(_fused_rms_norm_tangents), &[0, 2])
 );
-
 forward_kernel!(_FUSED_RMS_NORM_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 4]));

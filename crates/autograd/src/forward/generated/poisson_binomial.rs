@@ -5,5 +5,4 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(POISSON, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(BINOMIAL, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));

@@ -29,15 +29,10 @@ forward_kernel!(
     MAX_POOL2D_WITH_INDICES,
     ForwardKernel::Functional(JvpRule::Formula(max_pool2d_with_indices_tangents), &[0])
 );
-
 forward_kernel!(MAX_POOL2D_WITH_INDICES_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(AVG_POOL2D, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(AVG_POOL2D_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
-
 forward_kernel!(_ADAPTIVE_AVG_POOL2D, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(_ADAPTIVE_AVG_POOL2D_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn max_pool3d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -62,15 +57,10 @@ forward_kernel!(
     MAX_POOL3D_WITH_INDICES,
     ForwardKernel::Functional(JvpRule::Formula(max_pool3d_with_indices_tangents), &[0])
 );
-
 forward_kernel!(MAX_POOL3D_WITH_INDICES_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(AVG_POOL3D, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(AVG_POOL3D_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
-
 forward_kernel!(_ADAPTIVE_AVG_POOL3D, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(_ADAPTIVE_AVG_POOL3D_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn adaptive_max_pool2d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -95,7 +85,6 @@ forward_kernel!(
     ADAPTIVE_MAX_POOL2D,
     ForwardKernel::Functional(JvpRule::Formula(adaptive_max_pool2d_tangents), &[0])
 );
-
 forward_kernel!(ADAPTIVE_MAX_POOL2D_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn adaptive_max_pool3d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -120,5 +109,4 @@ forward_kernel!(
     ADAPTIVE_MAX_POOL3D,
     ForwardKernel::Functional(JvpRule::Formula(adaptive_max_pool3d_tangents), &[0])
 );
-
 forward_kernel!(ADAPTIVE_MAX_POOL3D_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));

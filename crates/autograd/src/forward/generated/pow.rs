@@ -6,11 +6,7 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(POW_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(POW__SCALAR, ForwardKernel::InPlace { functional: &ops::POW_TENSOR_SCALAR, order: &[] });
-
 forward_kernel!(POW_TENSOR_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(POW__TENSOR, ForwardKernel::InPlace { functional: &ops::POW_TENSOR_TENSOR, order: &[] });
-
 forward_kernel!(POW_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));

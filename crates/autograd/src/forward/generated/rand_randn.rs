@@ -5,15 +5,9 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(NORMAL_TENSOR_FLOAT, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(NORMAL_FLOAT_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));
-
 forward_kernel!(NORMAL_TENSOR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
-
 forward_kernel!(RANDINT_LIKE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(RANDINT_LIKE_GENERATOR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(RANDINT_LIKE_LOW_DTYPE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(RANDINT_LIKE_LOW_GENERATOR_DTYPE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

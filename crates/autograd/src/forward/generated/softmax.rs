@@ -19,7 +19,6 @@ fn _softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(_SOFTMAX, ForwardKernel::Functional(JvpRule::Formula(_softmax_tangents), &[0]));
-
 forward_kernel!(_SOFTMAX_BACKWARD_DATA, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn _log_softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -37,5 +36,4 @@ fn _log_softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(_LOG_SOFTMAX, ForwardKernel::Functional(JvpRule::Formula(_log_softmax_tangents), &[0]));
-
 forward_kernel!(_LOG_SOFTMAX_BACKWARD_DATA, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));

@@ -6,56 +6,31 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(SINC, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SINC_, ForwardKernel::InPlace { functional: &ops::SINC, order: &[] });
-
 forward_kernel!(LOGIT, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(LOGIT_, ForwardKernel::InPlace { functional: &ops::LOGIT, order: &[] });
-
 forward_kernel!(XLOGY_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(XLOGY__TENSOR, ForwardKernel::InPlace { functional: &ops::XLOGY_TENSOR, order: &[] });
-
 forward_kernel!(XLOGY_SCALAR_SELF, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
-
 forward_kernel!(XLOGY_SCALAR_OTHER, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(
     XLOGY__SCALAR_OTHER,
     ForwardKernel::InPlace { functional: &ops::XLOGY_SCALAR_OTHER, order: &[] }
 );
-
 forward_kernel!(SPECIAL_XLOG1PY, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(SPECIAL_XLOG1PY_SELF_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
-
 forward_kernel!(SPECIAL_XLOG1PY_OTHER_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(LOGADDEXP, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(LOGADDEXP2, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(HEAVISIDE_, ForwardKernel::Overwrite);
-
 forward_kernel!(NEXTAFTER, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(NEXTAFTER_, ForwardKernel::InPlace { functional: &ops::NEXTAFTER, order: &[] });
-
 forward_kernel!(LDEXP_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(LDEXP_, ForwardKernel::InPlace { functional: &ops::LDEXP_TENSOR, order: &[] });
-
 forward_kernel!(FREXP_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(NAN_TO_NUM, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(NAN_TO_NUM_, ForwardKernel::InPlace { functional: &ops::NAN_TO_NUM, order: &[] });
-
 forward_kernel!(SPECIAL_ENTR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_NDTR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_LOG_NDTR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_ERFCX, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));

@@ -6,59 +6,31 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(ERFINV, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ERFINV_, ForwardKernel::InPlace { functional: &ops::ERFINV, order: &[] });
-
 forward_kernel!(SPECIAL_NDTRI, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(LGAMMA, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(LGAMMA_, ForwardKernel::InPlace { functional: &ops::LGAMMA, order: &[] });
-
 forward_kernel!(DIGAMMA, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(DIGAMMA_, ForwardKernel::InPlace { functional: &ops::DIGAMMA, order: &[] });
-
 forward_kernel!(POLYGAMMA, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
-
 forward_kernel!(POLYGAMMA_, ForwardKernel::InPlace { functional: &ops::POLYGAMMA, order: &[1, 0] });
-
 forward_kernel!(SPECIAL_ZETA, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(SPECIAL_ZETA_SELF_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
-
 forward_kernel!(SPECIAL_ZETA_OTHER_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(I0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(I0_, ForwardKernel::InPlace { functional: &ops::I0, order: &[] });
-
 forward_kernel!(SPECIAL_I0E, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_I1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_I1E, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(IGAMMA, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(IGAMMA_, ForwardKernel::InPlace { functional: &ops::IGAMMA, order: &[] });
-
 forward_kernel!(IGAMMAC, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(IGAMMAC_, ForwardKernel::InPlace { functional: &ops::IGAMMAC, order: &[] });
-
 forward_kernel!(SPECIAL_BESSEL_J0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_BESSEL_J1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_BESSEL_Y0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_BESSEL_Y1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_MODIFIED_BESSEL_K0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_MODIFIED_BESSEL_K1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_MODIFIED_BESSEL_I0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SPECIAL_MODIFIED_BESSEL_I1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));

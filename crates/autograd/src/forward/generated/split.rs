@@ -5,7 +5,5 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(SPLIT_TENSOR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(SPLIT_WITH_SIZES, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(UNBIND_INT, ForwardKernel::Functional(JvpRule::Linear, &[0]));

@@ -5,17 +5,10 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(SUM, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(SUM_DIM_INTLIST, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(NANSUM, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(MEAN, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(MEAN_DIM, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(PROD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(PROD_DIM_INT, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(LOGSUMEXP, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

@@ -6,41 +6,22 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(LERP_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
-
 forward_kernel!(LERP__TENSOR, ForwardKernel::InPlace { functional: &ops::LERP_TENSOR, order: &[] });
-
 forward_kernel!(LERP_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(LERP__SCALAR, ForwardKernel::InPlace { functional: &ops::LERP_SCALAR, order: &[] });
-
 forward_kernel!(ADDCMUL, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
-
 forward_kernel!(ADDCMUL_, ForwardKernel::InPlace { functional: &ops::ADDCMUL, order: &[] });
-
 forward_kernel!(ADDCDIV, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
-
 forward_kernel!(ADDCDIV_, ForwardKernel::InPlace { functional: &ops::ADDCDIV, order: &[] });
-
 forward_kernel!(CLAMP, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(CLAMP_, ForwardKernel::InPlace { functional: &ops::CLAMP, order: &[] });
-
 forward_kernel!(CLAMP_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
-
 forward_kernel!(CLAMP__TENSOR, ForwardKernel::InPlace { functional: &ops::CLAMP_TENSOR, order: &[] });
-
 forward_kernel!(CLAMP_MIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(CLAMP_MIN_, ForwardKernel::InPlace { functional: &ops::CLAMP_MIN, order: &[] });
-
 forward_kernel!(CLAMP_MIN_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(CLAMP_MIN__TENSOR, ForwardKernel::InPlace { functional: &ops::CLAMP_MIN_TENSOR, order: &[] });
-
 forward_kernel!(CLAMP_MAX, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(CLAMP_MAX_, ForwardKernel::InPlace { functional: &ops::CLAMP_MAX, order: &[] });
-
 forward_kernel!(CLAMP_MAX_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-
 forward_kernel!(CLAMP_MAX__TENSOR, ForwardKernel::InPlace { functional: &ops::CLAMP_MAX_TENSOR, order: &[] });

@@ -6,9 +6,6 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(TRIL, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(TRIL_, ForwardKernel::InPlace { functional: &ops::TRIL, order: &[] });
-
 forward_kernel!(TRIU, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(TRIU_, ForwardKernel::InPlace { functional: &ops::TRIU, order: &[] });

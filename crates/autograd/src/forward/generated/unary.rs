@@ -6,155 +6,79 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
 forward_kernel!(NEG, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(NEG_, ForwardKernel::InPlace { functional: &ops::NEG, order: &[] });
-
 forward_kernel!(ABS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ABS_, ForwardKernel::InPlace { functional: &ops::ABS, order: &[] });
-
 forward_kernel!(SIGN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SIGN_, ForwardKernel::InPlace { functional: &ops::SIGN, order: &[] });
-
 forward_kernel!(SGN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SGN_, ForwardKernel::InPlace { functional: &ops::SGN, order: &[] });
-
 forward_kernel!(EXP, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(EXP_, ForwardKernel::InPlace { functional: &ops::EXP, order: &[] });
-
 forward_kernel!(EXP2, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(EXP2_, ForwardKernel::InPlace { functional: &ops::EXP2, order: &[] });
-
 forward_kernel!(EXPM1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(EXPM1_, ForwardKernel::InPlace { functional: &ops::EXPM1, order: &[] });
-
 forward_kernel!(LOG, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(LOG_, ForwardKernel::InPlace { functional: &ops::LOG, order: &[] });
-
 forward_kernel!(LOG1P, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(LOG1P_, ForwardKernel::InPlace { functional: &ops::LOG1P, order: &[] });
-
 forward_kernel!(LOG2, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(LOG2_, ForwardKernel::InPlace { functional: &ops::LOG2, order: &[] });
-
 forward_kernel!(LOG10, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(LOG10_, ForwardKernel::InPlace { functional: &ops::LOG10, order: &[] });
-
 forward_kernel!(SQRT, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SQRT_, ForwardKernel::InPlace { functional: &ops::SQRT, order: &[] });
-
 forward_kernel!(RSQRT, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(RSQRT_, ForwardKernel::InPlace { functional: &ops::RSQRT, order: &[] });
-
 forward_kernel!(RECIPROCAL, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(RECIPROCAL_, ForwardKernel::InPlace { functional: &ops::RECIPROCAL, order: &[] });
-
 forward_kernel!(SQUARE, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SQUARE_, ForwardKernel::InPlace { functional: &ops::SQUARE, order: &[] });
-
 forward_kernel!(SIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SIN_, ForwardKernel::InPlace { functional: &ops::SIN, order: &[] });
-
 forward_kernel!(COS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(COS_, ForwardKernel::InPlace { functional: &ops::COS, order: &[] });
-
 forward_kernel!(TAN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(TAN_, ForwardKernel::InPlace { functional: &ops::TAN, order: &[] });
-
 forward_kernel!(ASIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ASIN_, ForwardKernel::InPlace { functional: &ops::ASIN, order: &[] });
-
 forward_kernel!(ACOS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ACOS_, ForwardKernel::InPlace { functional: &ops::ACOS, order: &[] });
-
 forward_kernel!(ATAN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ATAN_, ForwardKernel::InPlace { functional: &ops::ATAN, order: &[] });
-
 forward_kernel!(SINH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SINH_, ForwardKernel::InPlace { functional: &ops::SINH, order: &[] });
-
 forward_kernel!(COSH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(COSH_, ForwardKernel::InPlace { functional: &ops::COSH, order: &[] });
-
 forward_kernel!(TANH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(TANH_, ForwardKernel::InPlace { functional: &ops::TANH, order: &[] });
-
 forward_kernel!(SIGMOID, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(SIGMOID_, ForwardKernel::InPlace { functional: &ops::SIGMOID, order: &[] });
-
 forward_kernel!(ERF, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ERF_, ForwardKernel::InPlace { functional: &ops::ERF, order: &[] });
-
 forward_kernel!(ERFC, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ERFC_, ForwardKernel::InPlace { functional: &ops::ERFC, order: &[] });
-
 forward_kernel!(FLOOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(FLOOR_, ForwardKernel::InPlace { functional: &ops::FLOOR, order: &[] });
-
 forward_kernel!(CEIL, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(CEIL_, ForwardKernel::InPlace { functional: &ops::CEIL, order: &[] });
-
 forward_kernel!(ROUND, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ROUND_, ForwardKernel::InPlace { functional: &ops::ROUND, order: &[] });
-
 forward_kernel!(ROUND_DECIMALS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ROUND__DECIMALS, ForwardKernel::InPlace { functional: &ops::ROUND_DECIMALS, order: &[] });
-
 forward_kernel!(TRUNC, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(TRUNC_, ForwardKernel::InPlace { functional: &ops::TRUNC, order: &[] });
-
 forward_kernel!(FRAC, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(FRAC_, ForwardKernel::InPlace { functional: &ops::FRAC, order: &[] });
-
 forward_kernel!(DEG2RAD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(DEG2RAD_, ForwardKernel::InPlace { functional: &ops::DEG2RAD, order: &[] });
-
 forward_kernel!(ANGLE, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(RAD2DEG, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(RAD2DEG_, ForwardKernel::InPlace { functional: &ops::RAD2DEG, order: &[] });
-
 forward_kernel!(ASINH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ASINH_, ForwardKernel::InPlace { functional: &ops::ASINH, order: &[] });
-
 forward_kernel!(ACOSH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ACOSH_, ForwardKernel::InPlace { functional: &ops::ACOSH, order: &[] });
-
 forward_kernel!(ATANH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
-
 forward_kernel!(ATANH_, ForwardKernel::InPlace { functional: &ops::ATANH, order: &[] });

@@ -5,9 +5,6 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(_UNIQUE2, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(UNIQUE_CONSECUTIVE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(UNIQUE_DIM, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(UNIQUE_DIM_CONSECUTIVE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

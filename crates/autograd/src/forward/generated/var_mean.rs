@@ -5,9 +5,6 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(VAR_CORRECTION, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(VAR_MEAN_CORRECTION, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(STD_CORRECTION, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(STD_MEAN_CORRECTION, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

@@ -5,11 +5,7 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(LINALG_VECTOR_NORM, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(NORM_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(NORM_SCALAROPT_DTYPE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(NORM_SCALAROPT_DIM, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
-
 forward_kernel!(NORM_SCALAROPT_DIM_DTYPE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

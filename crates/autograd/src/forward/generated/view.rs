@@ -8,13 +8,9 @@ use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 
 forward_kernel!(EXPAND, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(PERMUTE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(TRANSPOSE_INT, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(VIEW, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(ALIAS, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
 fn as_strided_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -31,19 +27,11 @@ fn as_strided_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
 }
 
 forward_kernel!(AS_STRIDED, ForwardKernel::Functional(JvpRule::Formula(as_strided_tangents), &[0]));
-
 forward_kernel!(SELECT_INT, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(SLICE_TENSOR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(UNSQUEEZE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(SQUEEZE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(SQUEEZE_DIM, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(SQUEEZE_DIMS, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(DIAGONAL, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(UNFOLD, ForwardKernel::Functional(JvpRule::Linear, &[0]));

@@ -5,17 +5,10 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(SELECT_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(SLICE_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(DIAGONAL_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(UNFOLD_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
-
 forward_kernel!(SELECT_SCATTER, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
-
 forward_kernel!(SLICE_SCATTER, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
-
 forward_kernel!(DIAGONAL_SCATTER, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
-
 forward_kernel!(DIAG_EMBED, ForwardKernel::Functional(JvpRule::Linear, &[0]));

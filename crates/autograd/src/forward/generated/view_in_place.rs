@@ -5,19 +5,11 @@
 use crate::forward::{ForwardKernel, forward_kernel};
 
 forward_kernel!(SQUEEZE_, ForwardKernel::ViewInPlace);
-
 forward_kernel!(SQUEEZE__DIM, ForwardKernel::ViewInPlace);
-
 forward_kernel!(SQUEEZE__DIMS, ForwardKernel::ViewInPlace);
-
 forward_kernel!(UNSQUEEZE_, ForwardKernel::ViewInPlace);
-
 forward_kernel!(T_, ForwardKernel::ViewInPlace);
-
 forward_kernel!(TRANSPOSE_, ForwardKernel::ViewInPlace);
-
 forward_kernel!(AS_STRIDED_, ForwardKernel::ViewInPlace);
-
 forward_kernel!(RESIZE_, ForwardKernel::Unsupported);
-
 forward_kernel!(RESIZE_AS_, ForwardKernel::Unsupported);

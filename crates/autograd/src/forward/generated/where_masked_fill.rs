@@ -8,7 +8,6 @@ use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
 forward_kernel!(WHERE_SELF, ForwardKernel::Functional(JvpRule::Pointwise, &[1, 2]));
-
 forward_kernel!(MASKED_FILL_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
 fn masked_fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
@@ -28,12 +27,10 @@ forward_kernel!(
     MASKED_FILL_TENSOR,
     ForwardKernel::Functional(JvpRule::Formula(masked_fill_tensor_tangents), &[0, 2])
 );
-
 forward_kernel!(
     MASKED_FILL__SCALAR,
     ForwardKernel::InPlace { functional: &ops::MASKED_FILL_SCALAR, order: &[] }
 );
-
 forward_kernel!(
     MASKED_FILL__TENSOR,
     ForwardKernel::InPlace { functional: &ops::MASKED_FILL_TENSOR, order: &[] }

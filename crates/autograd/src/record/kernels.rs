@@ -1,0 +1,258 @@
+//! The macros of which the generated files are made: the node of a derivative, and the kernels that record calls.
+
+use flambeau_core::DispatchKey;
+use flambeau_ops::dispatch::{KernelFn, Operator, Registration};
+
+/// Declares the node of a derivative: the struct of the values that it saves, and a formula for each input.
+///
+/// ```text
+/// node! {
+///     MulBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
+///     self_ [other] => ops::_chain(grad, other),
+///     other [self_] => ops::_chain(grad, self_),
+/// }
+/// ```
+///
+/// `grad = 0` is the gradient of result 0, without which no input has one. The saved tensors in brackets are unpacked: for one formula,
+/// or, behind the head, for all. `gradients` may be [`optional_gradients`](super::optional_gradients); with `inputs` each formula names
+/// its method of [`InputGradients`](super::InputGradients), as in `several(mask): input, weight => ..`.
+macro_rules! node {
+    (
+        $name:ident $fields:tt
+        inputs($self:ident, $grads:ident $(, $grad:ident = $index:literal)?) $always:tt;
+        $($method:ident $(($mask:tt))?: $($input:ident),+ $([$($needed:ident),+])? => $formula:expr),+ $(,)?
+    ) => {
+        $crate::record::node! { @declare $name $fields ($self, cx, $grads $(, $grad = $index)?) $always {
+            let mut inputs = $crate::record::InputGradients::new(cx);
+            $(inputs.$method(|$($mask)?| {
+                $($(let $needed = &$crate::record::Saved::unpack(&$self.$needed, cx)?;)+)?
+                $formula
+            })?;)+
+            Ok(inputs.finish())
+        } }
+    };
+    (
+        $name:ident $fields:tt
+        $function:ident($self:ident, $grads:ident $(, $grad:ident = $index:literal)?) $always:tt;
+        $($input:ident $([$($needed:ident),+])? => $formula:expr),+ $(,)?
+    ) => {
+        $crate::record::node! { @declare $name $fields ($self, cx, $grads $(, $grad = $index)?) $always {
+            $crate::record::$function(cx, [$(&|| {
+                $($(let $needed = &$crate::record::Saved::unpack(&$self.$needed, cx)?;)+)?
+                $formula
+            }),+])
+        } }
+    };
+    (
+        @declare $name:ident { $($field:ident: $ty:ty),* }
+        ($self:ident, $cx:ident, $grads:ident $(, $grad:ident = $index:literal)?) [$($always:ident),*] $body:block
+    ) => {
+        pub(super) struct $name {
+            $(pub(super) $field: $ty,)*
+        }
+
+        impl $crate::Backward for $name {
+            const NAME: &'static str = stringify!($name);
+            const SAVES: bool = $crate::record::any(&[$(<$ty as $crate::record::Field>::SAVES),*]);
+
+            #[allow(unused_variables, reason = "a formula need not use the gradients")]
+            fn backward(
+                &$self,
+                $cx: &$crate::Context<'_>,
+                $grads: &$crate::Gradients,
+            ) -> flambeau_core::Result<$crate::Gradients> {
+                $(let Some($grad) = &$grads[$index] else { return Ok($crate::Gradients::new()) };)?
+                $(let $always = &$crate::record::Saved::unpack(&$self.$always, $cx)?;)*
+                $body
+            }
+
+            #[allow(unused_variables, reason = "some nodes save nothing")]
+            fn owns(&self, visit: &mut dyn FnMut($crate::graph::node::Owned<'_>)) {
+                $($crate::record::Field::owns(&self.$field, visit);)*
+            }
+        }
+    };
+}
+
+/// A call of the kernel below autograd with the same arguments.
+macro_rules! below {
+    ($operator:ident, $keys:ident $(, $argument:ident)*) => {{
+        let _below = $crate::record::below();
+        let (keys, kernel) = flambeau_ops::ops::$operator.select($keys)?;
+        kernel(keys $(, $argument)*)
+    }};
+}
+
+/// A call of a function of this module for inputs that are plain tensors, optional tensors, or of any kind.
+macro_rules! of {
+    (any_requires_grad of [$($input:ident),*]) => { $crate::record::any_requires_grad([$($input),*]) };
+    (any_requires_grad of_any [$($input:ident),*]) => { $crate::record::any_requires_grad_of(&[$(&$input),*]) };
+    (edges of [$($input:ident),*]) => { $crate::record::edges([$($input),*]) };
+    (edges of_any [$($input:ident),*]) => { $crate::record::edges_of(&[$(&$input),*]) };
+    (recorded_edges of [$($input:ident),*]) => { $crate::record::recorded_edges([$($input),*]) };
+    (recorded_edges of_optional [$($input:ident),*]) => {
+        $crate::record::recorded_edges_optional([$(Option::from($input)),*])
+    };
+    (recorded_edges of_any [$($input:ident),*]) => { $crate::record::recorded_edges_of(&[$(&$input),*]) };
+    (check_out $operator:ident of [$($input:ident),*]) => {
+        $crate::record::check_out(flambeau_ops::dispatch::OperatorInfo::name($operator), [$($input),*])
+    };
+    (check_out $operator:ident of_any [$($input:ident),*]) => {
+        $crate::record::check_out_of(flambeau_ops::dispatch::OperatorInfo::name($operator), &[$(&$input),*])
+    };
+}
+
+/// Registers the kernel of an operator that returns new tensors, which records the call if an input requires a gradient:
+///
+/// ```text
+/// recorded! {
+///     MUL_SCALAR(self_, other) -> result, edges of [self_];
+///     set_history(&mut result), MulBackward1 { other }
+/// }
+/// ```
+macro_rules! recorded {
+    ($operator:ident $arguments:tt -> $result:ident, $($rest:tt)+) => {
+        $crate::record::recorded! { @kernel $operator $arguments (mut $result) $result, $($rest)+ }
+    };
+    ($operator:ident $arguments:tt -> ($($result:ident),+), $($rest:tt)+) => {
+        $crate::record::recorded! { @kernel $operator $arguments (($($result),+)) ($($result),+), $($rest)+ }
+    };
+    (
+        @kernel $operator:ident ($($argument:ident),*) ($($pattern:tt)+) $result:expr,
+        $edges:ident $of:ident $inputs:tt; $set:ident($($target:expr),+), $node:expr
+    ) => {
+        $crate::record::register!($operator, Autograd, |keys $(, $argument)*| {
+            #[allow(unused_mut, reason = "the history of several results is set behind shared references")]
+            let $($pattern)+ = $crate::record::below!($operator, keys $(, $argument)*)?;
+            if let Some($edges) = $crate::record::of!(recorded_edges $of $inputs)? {
+                let backward = $node;
+                $crate::record::$set($($target,)+ $edges, backward);
+            }
+            Ok($result)
+        });
+    };
+}
+
+/// Registers the kernel of an operator that writes its first argument:
+///
+/// ```text
+/// recorded_in_place! {
+///     MUL__SCALAR(self_, other), edges of [self_];
+///     MulBackward1 { other }
+/// }
+/// ```
+///
+/// A node that saves what was written is constructed `after` the call, from values that were saved before it.
+macro_rules! recorded_in_place {
+    (
+        $operator:ident ($self_:ident $(, $argument:ident)*), $edges:ident $of:ident $inputs:tt;
+        $(let $local:ident = $value:expr;)* after $node:expr
+    ) => {
+        $crate::record::recorded_in_place! {
+            @kernel $operator ($self_ $(, $argument)*), $edges $of $inputs;
+            [$(let $local = $value;)*] [let backward = $node;] backward
+        }
+    };
+    (
+        $operator:ident ($self_:ident $(, $argument:ident)*), $edges:ident $of:ident $inputs:tt;
+        $node:expr
+    ) => {
+        $crate::record::recorded_in_place! {
+            @kernel $operator ($self_ $(, $argument)*), $edges $of $inputs;
+            [let backward = $node;] [] backward
+        }
+    };
+    (
+        @kernel $operator:ident ($self_:ident $(, $argument:ident)*), $edges:ident $of:ident $inputs:tt;
+        [$($before:tt)*] [$($after:tt)*] $backward:ident
+    ) => {
+        $crate::record::register!($operator, Autograd, |keys, $self_ $(, $argument)*| {
+            if !$crate::record::of!(any_requires_grad $of $inputs) {
+                return $crate::record::below!($operator, keys, $self_ $(, $argument)*);
+            }
+            $crate::record::check_inplace($self_)?;
+            let $edges = $crate::record::of!(edges $of $inputs)?;
+            $($before)*
+            $crate::record::below!($operator, keys, $self_ $(, $argument)*)?;
+            $($after)*
+            $crate::record::rebase_history($self_, $edges, $backward)
+        });
+    };
+}
+
+/// Registers the kernel of an operator whose results depend differentiably on no argument: `unrecorded! { EQ_TENSOR(self_, other) }`.
+macro_rules! unrecorded {
+    ($operator:ident($($argument:ident),*)) => {
+        $crate::record::for_both_keys!($operator, |keys $(, $argument)*| {
+            $crate::record::below!($operator, keys $(, $argument)*)
+        });
+    };
+}
+
+/// Registers the kernel of an operator that writes a tensor from outside, whose history would be lost, and refuses to be recorded:
+/// `out_variant! { NEG_OUT(self_, out), refused of [self_, out] }`.
+macro_rules! out_variant {
+    ($operator:ident($($argument:ident),*), refused $of:ident $inputs:tt) => {
+        $crate::record::for_both_keys!($operator, |keys $(, $argument)*| {
+            let operator = &flambeau_ops::ops::$operator;
+            $crate::record::of!(check_out operator $of $inputs)?;
+            $crate::record::below!($operator, keys $(, $argument)*)
+        });
+    };
+}
+
+/// Registers the kernel of a view operator that records the base of the result: `tracked! { T(self_), view of self_ }`.
+macro_rules! tracked {
+    ($operator:ident($($argument:ident),*), $view:ident of $source:ident) => {
+        $crate::record::register!($operator, ADInplaceOrView, |keys $(, $argument)*| {
+            $crate::record::$view($source, || {
+                let (keys, kernel) = flambeau_ops::ops::$operator.select(keys)?;
+                kernel(keys $(, $argument)*)
+            })
+        });
+    };
+}
+
+/// Registers a kernel of an operator of the library: `register!(MUL_TENSOR, Autograd, mul_tensor)`.
+macro_rules! register {
+    ($operator:ident, $key:ident, $kernel:expr) => {
+        flambeau_ops::dispatch::register!(flambeau_ops::ops::$operator, $key, $kernel);
+    };
+}
+
+/// Registers a kernel for `Autograd` and `ForwardGrad`.
+macro_rules! for_both_keys {
+    ($operator:ident, $kernel:expr) => {
+        const _: () = {
+            const KERNELS: (flambeau_ops::dispatch::Registration, flambeau_ops::dispatch::Registration) =
+                $crate::record::registrations(&flambeau_ops::ops::$operator, $kernel);
+            flambeau_ops::dispatch::inventory::submit! { KERNELS.0 }
+            flambeau_ops::dispatch::inventory::submit! { KERNELS.1 }
+        };
+    };
+}
+
+pub(crate) use {
+    below, for_both_keys, node, of, out_variant, recorded, recorded_in_place, register, tracked, unrecorded,
+};
+
+/// The registrations of [`for_both_keys!`].
+#[track_caller]
+pub(crate) const fn registrations<F: KernelFn>(
+    operator: &'static Operator<F>,
+    kernel: F,
+) -> (Registration, Registration) {
+    (
+        Registration::new(operator, DispatchKey::Autograd, kernel),
+        Registration::new(operator, DispatchKey::ForwardGrad, kernel),
+    )
+}
+
+/// Whether one is true.
+pub(crate) const fn any(values: &[bool]) -> bool {
+    let mut index = 0;
+    while index < values.len() && !values[index] {
+        index += 1;
+    }
+    index < values.len()
+}
