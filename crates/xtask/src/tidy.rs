@@ -4,6 +4,7 @@ mod bounded_lists;
 mod code;
 mod directions;
 mod rules;
+mod sample;
 mod unsafe_files;
 mod words;
 
@@ -25,6 +26,10 @@ pub(crate) struct Options {
     /// Prints no warnings, only errors.
     #[arg(long)]
     quiet: bool,
+
+    /// Checks nothing, and prints ten passages of the code that this seed chooses, for a reader who has not seen it.
+    #[arg(long, value_name = "SEED", conflicts_with = "quiet")]
+    sample: Option<u64>,
 }
 
 /// A file of the project: its path from the root, with `/` between the parts, and its text.
@@ -71,6 +76,10 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut files = vec![];
     collect(&root(), "", &mut files)?;
     files.sort_by(|a, b| a.path.cmp(&b.path));
+    if let Some(seed) = options.sample {
+        sample::passages(&files, seed).iter().for_each(|passage| println!("{passage}"));
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut findings: Vec<Finding> = rules::check(&files);
     findings.extend(directions::check(&files));
     let errors = findings.iter().filter(|finding| !finding.warning).count();
