@@ -94,7 +94,7 @@ fn speaks(file: &File) -> bool {
 fn refused(file: &File, number: usize, line: &str) -> Vec<Finding> {
     let mut text = separated(line);
     for phrase in ALLOWED {
-        text = text.replace(&separated(phrase), " ");
+        text = without(text, &separated(phrase));
     }
     let mut found: Vec<Finding> = REFUSED
         .iter()
@@ -102,11 +102,19 @@ fn refused(file: &File, number: usize, line: &str) -> Vec<Finding> {
         .map(|(word, instead)| file.error(number, format!("`{word}` is not the field's word: {instead}")))
         .collect();
     let is_kernel = KERNELS.iter().any(|folder| file.path.starts_with(folder));
-    let text = text.replace(" cache line ", " ").replace(" cache lines ", " ");
+    let text = without(without(text, " cache line "), " cache lines ");
     if is_kernel && (text.contains(" line ") || text.contains(" lines ")) {
         found.push(file.error(number, "`line` is not the field's word: row (of a tensor), cache line"));
     }
     found
+}
+
+/// The text without a phrase, which may follow itself and then shares a space.
+fn without(mut text: String, phrase: &str) -> String {
+    while text.contains(phrase) {
+        text = text.replace(phrase, " ");
+    }
+    text
 }
 
 /// The words of a line in lower case, each between two spaces: those of `HalfWay`, `half_way` and `half-way` are the same.
