@@ -88,7 +88,8 @@ pub(crate) fn tsan() -> Outcome {
         command.arg("-Zbuild-std").env("RUSTFLAGS", "-Zsanitizer=thread");
         command.env(
             "TSAN_OPTIONS",
-            format!("suppressions={} allocator_may_return_null=1", suppressions.display()),
+            // A test forks while threads run, and its child starts some.
+            format!("suppressions={} allocator_may_return_null=1 die_after_fork=0", suppressions.display()),
         );
         command.env("FLAMBEAU_RACE_SECONDS", "20");
     })
