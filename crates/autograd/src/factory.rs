@@ -24,7 +24,7 @@ fn with_geometry(geometry: Geometry, dtype: ScalarType, device: Device) -> Resul
 }
 
 /// A row-major tensor on the CPU with these bytes as its elements, of the sizes and dtype of `like`.
-fn of_bytes(like: &Tensor, bytes: &[u8]) -> Result<Tensor> {
+fn from_bytes_like(like: &Tensor, bytes: &[u8]) -> Result<Tensor> {
     let geometry = Geometry::contiguous(like.sizes())?;
     Ok(Tensor::from_impl(TensorImpl::new(Storage::from_bytes(bytes)?, geometry, like.dtype())?))
 }
@@ -39,8 +39,8 @@ pub(crate) fn zeros(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
 /// A tensor of ones with the sizes, dtype and device of `like`: the gradient with which a backward pass from a scalar starts.
 pub(crate) fn ones_like(like: &Tensor) -> Result<Tensor> {
     match like.dtype() {
-        ScalarType::F32 if is_one_number(like) => return of_bytes(like, &1f32.to_ne_bytes()),
-        ScalarType::F64 if is_one_number(like) => return of_bytes(like, &1f64.to_ne_bytes()),
+        ScalarType::F32 if has_one_element_on_cpu(like) => return from_bytes_like(like, &1f32.to_ne_bytes()),
+        ScalarType::F64 if has_one_element_on_cpu(like) => return from_bytes_like(like, &1f64.to_ne_bytes()),
         _ => {}
     }
     let made = empty(like.sizes(), like.dtype(), like.device())?;
@@ -48,7 +48,7 @@ pub(crate) fn ones_like(like: &Tensor) -> Result<Tensor> {
     Ok(made)
 }
 
-fn is_one_number(tensor: &Tensor) -> bool {
+fn has_one_element_on_cpu(tensor: &Tensor) -> bool {
     tensor.numel() == 1 && tensor.device().is_cpu()
 }
 

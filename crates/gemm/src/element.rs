@@ -78,7 +78,7 @@ pub(crate) unsafe trait Pack<U>: Copy {
     /// Whether elements that are adjacent along k are units without conversion, so that they can be copied bytewise.
     const RAW: bool;
     /// Whether an element is a unit, so that an operand may also be read without packing.
-    const SAME: bool = Self::RAW && Self::DEPTH == 1;
+    const IS_UNIT: bool = Self::RAW && Self::DEPTH == 1;
     /// The padding element, which adds 0 to a sum.
     const PAD: Self;
     /// The unit of one element, and of the one after it where a unit holds two.
@@ -127,7 +127,7 @@ pub trait Element: Copy + Send + Sync + 'static {
     /// What products are summed in, and scaled by.
     type Acc: Scalar;
     /// Whether an element is an accumulator, so that sums may be kept in C itself.
-    const DIRECT: bool;
+    const IS_ACCUMULATOR: bool;
 
     /// The element as an accumulator; exact.
     fn widen(self) -> Self::Acc;
@@ -140,7 +140,7 @@ macro_rules! elements {
        [$scalar:ty, $avx2:ty, $avx512:ty, $bf16:ty, $amx:ty];)*) => {$(
         impl Element for $t {
             type Acc = $acc;
-            const DIRECT: bool = $direct;
+            const IS_ACCUMULATOR: bool = $direct;
             #[inline(always)]
             fn widen(self) -> $acc {
                 let $x = self;

@@ -96,7 +96,7 @@ impl Plan {
     pub(super) fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
         let a = match packs_a::<T, L>(g) {
             false => PackedRows::Never,
-            true if T::SAME && g.a_strides.contains(&1) => PackedRows::Meanwhile,
+            true if T::IS_UNIT && g.a_strides.contains(&1) => PackedRows::Meanwhile,
             true => PackedRows::Before,
         };
         let shared = num_threads() > 1 && !in_parallel_region();
@@ -145,7 +145,7 @@ pub(super) fn fits_l1<L: Lanes>(groups: usize, columns: usize) -> bool {
 /// once, and its stride is a whole number of units.
 fn usable_units<T: Pack<L::Unit>, L: Lanes>(k: usize, [row, along]: [isize; 2]) -> bool {
     let depth = T::DEPTH as isize;
-    T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH * L::K_UNITS))
+    T::IS_UNIT || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH * L::K_UNITS))
 }
 
 /// Whether A is packed, because it must be or because its units are read often enough to amortise packing. If the units of a row are
@@ -176,5 +176,5 @@ fn packs_b<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
         256.. => 1024,
         _ => usize::MAX,
     };
-    g.m > rows || !T::SAME || g.b_strides[1] != 1
+    g.m > rows || !T::IS_UNIT || g.b_strides[1] != 1
 }

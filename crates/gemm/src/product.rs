@@ -23,8 +23,8 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
     g: &Gemm<T>,
 ) {
     let is_vector = vector::applies(g);
-    let is_direct = T::DIRECT && g.c_strides[1] == 1 && !is_vector;
-    // SAFETY: the caller's conditions; an element of C is an accumulator where `DIRECT` says so.
+    let is_direct = T::IS_ACCUMULATOR && g.c_strides[1] == 1 && !is_vector;
+    // SAFETY: the caller's conditions; an element of C is an accumulator where `IS_ACCUMULATOR` says so.
     unsafe {
         if let Some(addend) = g.addend.filter(|d| !is_direct || d.strides[1] != 1) {
             if g.beta != T::Scalar::ZERO {

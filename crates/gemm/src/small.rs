@@ -11,19 +11,19 @@ use super::{
 };
 use std::{mem::MaybeUninit, ptr};
 
-/// Units in a strip of B that is packed on the stack.
-const UNITS: usize = 1024;
-/// Multiply-adds at most: for larger products the cost of the general loops is negligible.
-const WORK: usize = 1 << 13;
+/// The capacity of the buffer on the stack for the packed strip of B, in units.
+const MAX_PACKED_UNITS: usize = 1024;
+/// The largest product that is computed here, in multiply-adds: in larger ones the cost of entering the general loops is negligible.
+const MAX_MULTIPLY_ADDS: usize = 1 << 13;
 
-/// Whether this file computes the product: one strip of B, which is small, of elements that are accumulators.
+/// Whether the product is computed here: B fits in one strip and in the buffer, and elements are packed and summed in their own type.
 pub(super) fn applies<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> bool {
-    T::DIRECT
-        && T::SAME
+    T::IS_ACCUMULATOR
+        && T::IS_UNIT
         && g.c_strides[1] == 1
         && g.n <= L::NARROW.vectors * L::N
-        && g.k * g.n.next_multiple_of(L::N) <= UNITS
-        && g.m * g.n * g.k <= WORK
+        && g.k * g.n.next_multiple_of(L::N) <= MAX_PACKED_UNITS
+        && g.m * g.n * g.k <= MAX_MULTIPLY_ADDS
 }
 
 /// # Safety
@@ -31,10 +31,10 @@ pub(super) fn applies<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> 
 pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as Element>::Acc>>(
     g: &Gemm<T>,
 ) {
-    let mut packed = [const { MaybeUninit::<L::Unit>::uninit() }; UNITS];
+    let mut packed = [const { MaybeUninit::<L::Unit>::uninit() }; MAX_PACKED_UNITS];
     let vectors = g.n.div_ceil(L::N);
     let (mut b, mut b_depth): (*const L::Unit, isize) = (g.b.cast(), g.b_strides[0]);
-    // SAFETY: the operands; a strip of at most `UNITS` is packed.
+    // SAFETY: the operands; a strip of at most `MAX_PACKED_UNITS` is packed.
     unsafe {
         if g.b_strides[1] != 1 || !g.n.is_multiple_of(L::N) {
             let (to, padded) = (packed.as_mut_ptr().cast::<L::Unit>(), vectors * L::N);

@@ -196,9 +196,9 @@ unsafe fn total<L: Lanes>(sum: L) -> L::Acc {
 /// `N` elements as accumulators.
 #[inline(always)]
 unsafe fn load_upcast<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T) -> L {
-    // SAFETY: `N` elements are readable, and are accumulators where `DIRECT` says so.
+    // SAFETY: `N` elements are readable, and are accumulators where `IS_ACCUMULATOR` says so.
     unsafe {
-        if T::DIRECT {
+        if T::IS_ACCUMULATOR {
             return L::load(from.cast());
         }
         let mut lanes = [T::Acc::ZERO; WIDEST];
@@ -212,9 +212,9 @@ unsafe fn load_upcast<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T) -> L {
 /// `count < N` elements as accumulators, then zeros.
 #[inline(always)]
 unsafe fn load_upcast_first<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T, count: usize) -> L {
-    // SAFETY: `count` elements are readable, and are accumulators where `DIRECT` says so.
+    // SAFETY: `count` elements are readable, and are accumulators where `IS_ACCUMULATOR` says so.
     unsafe {
-        if T::DIRECT {
+        if T::IS_ACCUMULATOR {
             return L::load_first(from.cast(), count);
         }
         let mut lanes = [T::Acc::ZERO; WIDEST];

@@ -203,17 +203,17 @@ macro_rules! out_variant {
 
 /// Registers the kernel of a view operator that records the base of the result: `tracked! { T(self_), view of self_ }`.
 macro_rules! tracked {
-    ($operator:ident($($argument:ident),*), $view:ident of $source:ident) => {
+    ($operator:ident($($argument:ident),*), $record_view:ident of $base:ident) => {
         $crate::record::register!($operator, ADInplaceOrView, |keys $(, $argument)*| {
-            $crate::record::$view($source, || {
-                let (keys, kernel) = flambeau_ops::ops::$operator.select(keys)?;
-                kernel(keys $(, $argument)*)
+            $crate::record::$record_view($base, || {
+                let (below, kernel) = flambeau_ops::ops::$operator.select(keys)?;
+                kernel(below $(, $argument)*)
             })
         });
     };
 }
 
-/// Registers a kernel of an operator of the library: `register!(MUL_TENSOR, Autograd, mul_tensor)`.
+/// Registers a kernel of a built-in operator for a dispatch key: `register!(MUL_TENSOR, Autograd, mul_tensor)`.
 macro_rules! register {
     ($operator:ident, $key:ident, $kernel:expr) => {
         flambeau_ops::dispatch::register!(flambeau_ops::ops::$operator, $key, $kernel);

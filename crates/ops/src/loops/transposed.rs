@@ -115,14 +115,14 @@ pub(super) unsafe fn transpose_block(
     }
 }
 
-/// Whether `n` columns from `from` on, `step` bytes apart, may be read as elements of `T`, and fill half of a tile: in registers a
-/// whole tile is transposed, so that few columns are slower than one by one.
+/// Whether `n` columns from `from` on, `step` bytes apart, may be read as elements of `T`, and fill half of a tile: a
+/// whole tile is always transposed, so for fewer columns it is faster to copy them one by one.
 fn suits_registers<T>(from: *const u8, step: i64, n: usize) -> bool {
     2 * n >= COLUMNS && from.cast::<T>().is_aligned() && step % size_of::<T>() as i64 == 0
 }
 
 /// [`transpose_block`] of elements of the size of `T`, which are moved as `T`: square blocks are transposed in registers, so that whole
-/// vectors are stored. With stores column by column, loads waited for earlier stores that have the same address within a page, as if
+/// vectors are stored. With stores column by column, loads would wait for earlier stores that have the same address within a page, as if
 /// they overlapped (4K aliasing).
 ///
 /// # Safety
