@@ -278,13 +278,24 @@ impl<T> RareCell<T> {
 }
 
 impl<T> Drop for RareCell<T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if self.0.get().is_some() {
-            // SAFETY: dropped once, and not used after.
-            unsafe { ManuallyDrop::drop(&mut self.0) }
+            // SAFETY: (last) this is the destructor of the cell's owner.
+            unsafe { drop_value(&mut self.0) };
         }
     }
+}
+
+/// Drops what a cell holds. A function of its own, so that the rest is inlined wherever a tensor is dropped.
+///
+/// # Safety
+/// - (last) The cell is not used after.
+#[cold]
+#[inline(never)]
+unsafe fn drop_value<T>(cell: &mut ManuallyDrop<OnceCell<Box<T>>>) {
+    // SAFETY: (last).
+    unsafe { ManuallyDrop::drop(cell) }
 }
 
 /// What crates other than autograd attach to a tensor, each once.

@@ -9,6 +9,7 @@ use flambeau_core::{
 };
 
 /// Refuses layouts and memory that are not implemented.
+#[inline]
 pub(crate) fn check_options(name: &str, layout: Option<Layout>, pin_memory: Option<bool>) -> Result<()> {
     ensure!(
         layout.unwrap_or_default() == Layout::Strided,
