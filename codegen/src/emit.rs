@@ -62,7 +62,7 @@ fn family_file(family: &str, operators: &[&Operator<'_>]) -> String {
         operators.iter().map(|operator| operators::declaration(operator)).collect::<Vec<_>>().join("\n\n");
     format!(
         "//! The operators whose kernels are in `native::{family}`.\n\n{}\n{body}\n",
-        imports(FROM, &body, false)
+        imports(FROM, &body)
     )
 }
 
@@ -119,13 +119,10 @@ fn folder(
 }
 
 /// The imports of the names that a body mentions.
-fn imports(from: &[(&str, &[&str])], body: &str, uses_trait: bool) -> String {
+fn imports(from: &[(&str, &[&str])], body: &str) -> String {
     let mut lines = vec![];
     for (module, names) in from {
         let mut used: Vec<&str> = names.iter().copied().filter(|name| mentions(body, name)).collect();
-        if uses_trait && *module == "crate::dispatch" {
-            used.push("HasKeys");
-        }
         if *module == "crate::snapshot" && body.contains(".snapshot()") {
             used.push("Snapshot");
         }

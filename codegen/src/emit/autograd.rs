@@ -102,7 +102,7 @@ pub(super) fn append(text: &mut String, more: Option<String>) {
 }
 
 fn family_file(family: &str, body: &str) -> String {
-    format!("//! Recording of the operators in `{family}`.\n\n{}\n{body}\n", imports(FROM, body, false))
+    format!("//! Recording of the operators in `{family}`.\n\n{}\n{body}\n", imports(FROM, body))
 }
 
 fn module(families: &BTreeMap<&str, String>) -> String {

@@ -54,7 +54,7 @@ pub(crate) fn files(
 fn family_file(family: &str, body: &str) -> String {
     const OWN: &[&str] = &["Call", "ForwardKernel", "JvpRule", "Sum", "forward_kernel"];
     let own: Vec<&str> = OWN.iter().copied().filter(|name| mentions(body, name)).collect();
-    let imports = imports(FROM, body, false);
+    let imports = imports(FROM, body);
     // Not in `FROM`, since `scalar` is also the name of a method.
     let scalar = if body.contains("scalar::") { "use crate::record::scalar;\n" } else { "" };
     format!(

@@ -8,7 +8,7 @@ use crate::schema::{Argument, BaseType, FunctionSchema, Type};
 pub(super) fn file(family: &str, operators: &[&Operator<'_>]) -> String {
     let methods: Vec<String> = operators.iter().filter_map(|operator| method(family, operator)).collect();
     let body = format!("impl Tensor {{\n{}\n}}\n", methods.join("\n\n"));
-    format!("//! The methods of the operators in `{family}`.\n\n{}\n{body}", imports(FROM, &body, false))
+    format!("//! The methods of the operators in `{family}`.\n\n{}\n{body}", imports(FROM, &body))
 }
 
 fn method(family: &str, operator: &Operator<'_>) -> Option<String> {

@@ -59,7 +59,7 @@ fn family_file(family: &str, names: &[&Name<'_>]) -> String {
     let body = format!("bindings! {{\n{}}}\n", names.concat());
     format!(
         "//! The names in Python of the operators in `{family}`.\n\n{}\n{body}",
-        imports(FROM, &without_text(&body), false)
+        imports(FROM, &without_text(&body))
     )
 }
 

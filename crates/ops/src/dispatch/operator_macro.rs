@@ -69,9 +69,10 @@ macro_rules! operator {
     };
     (@boxed $schema:literal, $function:ident ($($argument:ident: $ty:ty),* $(,)?)) => {
         |values| {
+            const NAME: &str = $crate::dispatch::name_of($schema);
             const COUNT: usize = <[&str]>::len(&[$(stringify!($argument)),*]);
             #[allow(unused_mut, unused_variables, reason = "some operators have no arguments")]
-            let mut list = $crate::dispatch::Arguments::new($crate::dispatch::name_of($schema), values, COUNT)?;
+            let mut list = $crate::dispatch::Arguments::new(NAME, values, COUNT)?;
             $function($(list.take::<$ty>()?),*).map($crate::dispatch::IntoValues::into_values)
         }
     };
