@@ -21,25 +21,9 @@ type Fault = Box<dyn std::error::Error>;
 /// How long a call may take: most are small, and none that the limit of memory allows is larger than that.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// KiB of address space for a child.
-const MEMORY: &str = "3145728";
+const MEMORY: &str = "1572864";
 /// The number of findings after which the program stops.
 const MOST: usize = 60;
-
-/// What is wrong and known to be: the operator, what its finding says, and why it is so. They are counted, and are no findings.
-const KNOWN: &[(&str, &str, &str)] = &[
-    ("batch_norm", "the version of", WRITTEN_FIRST),
-    ("native_batch_norm", "the version of", WRITTEN_FIRST),
-    ("_native_batch_norm_legit", "the version of", WRITTEN_FIRST),
-    ("resize_", "the version of", "it counts the new geometry before the storage refuses to grow"),
-];
-const WRITTEN_FIRST: &str = "one of the running statistics is written before the other is refused";
-
-fn known(name: &str, words: &str) -> Option<&'static str> {
-    let is_it = |(operator, says, _): &&(&str, &str, &str)| {
-        name.split('.').next() == Some(*operator) && words.contains(says)
-    };
-    KNOWN.iter().find(is_it).map(|(_, _, reason)| *reason)
-}
 
 fn main() -> Result<(), Fault> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,8 +31,11 @@ fn main() -> Result<(), Fault> {
     match words.as_slice() {
         ["child", seed, from] => calls(seed.parse()?, from.parse()?),
         [seed, "only", number] => only(seed.parse()?, number.parse()?),
-        [seed, seconds] => watch(seed, Duration::from_secs_f64(seconds.parse()?)),
-        _ => Err("expected `SEED SECONDS` or `SEED only NUMBER`".into()),
+        [seed, seconds, calls] => {
+            let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
+            watch(seed, Limits { end, calls: calls.parse()? })
+        }
+        _ => Err("expected `SEED SECONDS CALLS` or `SEED only NUMBER`".into()),
     }
 }
 
@@ -116,28 +103,33 @@ struct Seen {
     answered: usize,
     /// By operator and the beginning of what is wrong, how often, and the first number.
     findings: BTreeMap<(String, String), (usize, u64, String)>,
-    /// How often each of those came that are known, by operator.
-    known: BTreeMap<String, (usize, &'static str)>,
 }
 
 impl Seen {
     fn finding(&mut self, name: &str, number: u64, words: &str) {
-        if let Some(reason) = known(name, words) {
-            self.known.entry(name.to_string()).or_insert((0, reason)).0 += 1;
-            return;
-        }
         let kind: String = words.chars().filter(|c| !c.is_ascii_digit()).take(60).collect();
         let entry = (0, number, words.chars().take(400).collect());
         self.findings.entry((name.to_string(), kind)).or_insert(entry).0 += 1;
     }
 }
 
-/// Starts children until the time is over, each behind the call that ended the one before.
-fn watch(seed: &str, time: Duration) -> Result<(), Fault> {
-    let end = Instant::now() + time;
+/// When the program stops, if not by [`MOST`] findings.
+struct Limits {
+    end: Instant,
+    calls: usize,
+}
+
+impl Limits {
+    fn reached(&self, seen: &Seen) -> bool {
+        Instant::now() > self.end || seen.calls >= self.calls || seen.findings.len() >= MOST
+    }
+}
+
+/// Starts children until a limit is reached, each behind the call that ended the one before.
+fn watch(seed: &str, limits: Limits) -> Result<(), Fault> {
     let mut seen = Seen::default();
-    while Instant::now() < end && seen.findings.len() < MOST {
-        watch_one(seed, end, &mut seen)?;
+    while !limits.reached(&seen) {
+        watch_one(seed, &limits, &mut seen)?;
     }
     let mut out = stdout().lock();
     for ((name, _), (times, number, words)) in &seen.findings {
@@ -145,9 +137,6 @@ fn watch(seed: &str, time: Duration) -> Result<(), Fault> {
             out,
             "{name}: {words}\n    {times} times; repeat: cargo xtask fuzz calls --seed {seed} --only {number}"
         )?;
-    }
-    for (name, (times, reason)) in &seen.known {
-        writeln!(out, "  known of {name}, {times} times: {reason}")?;
     }
     let refused = seen.calls - seen.answered;
     writeln!(
@@ -163,7 +152,7 @@ fn watch(seed: &str, time: Duration) -> Result<(), Fault> {
     if seen.findings.is_empty() { Ok(()) } else { Err(format!("{} findings", seen.findings.len()).into()) }
 }
 
-fn watch_one(seed: &str, end: Instant, seen: &mut Seen) -> Result<(), Fault> {
+fn watch_one(seed: &str, limits: &Limits, seen: &mut Seen) -> Result<(), Fault> {
     let limited = format!("ulimit -v {MEMORY}; ulimit -c 0; exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &limited]).arg(std::env::current_exe()?);
@@ -178,7 +167,7 @@ fn watch_one(seed: &str, end: Instant, seen: &mut Seen) -> Result<(), Fault> {
                 break false;
             }
             Err(_) => break true,
-            Ok(_) if Instant::now() > end || seen.findings.len() >= MOST => break false,
+            Ok(_) if limits.reached(seen) => break false,
             Ok(line) if line == "ok" => seen.answered += 1,
             Ok(line) => match (line.strip_prefix("! "), line.split_once(' ')) {
                 (Some(words), _) => seen.finding(&name, seen.next.saturating_sub(1), words),

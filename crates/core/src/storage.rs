@@ -8,7 +8,7 @@
 use crate::allocator::{Allocator, CpuAllocator, DataPtr, allocator_for, cpu_has_its_own_allocator};
 use crate::backend::{self, DeviceGuard};
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget, WeakIntrusivePtr};
-use crate::storage_guards::{DeviceGuards, StorageGuards};
+use crate::storage_guards::{DeviceGuards, Exclusive, StorageGuards};
 use crate::storage_lock::{Access, StorageLock};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{Device, Result, bail, ensure};
@@ -400,8 +400,8 @@ impl Storage {
     /// - The allocator's; then nothing has changed.
     pub fn grow(&self, nbytes: usize) -> Result<()> {
         self.ensure_resizable()?;
-        let operands = [(self, Access::Write)];
-        let _exclusive = DeviceGuards::acquire(&operands)?;
+        // Unlike the guards of kernels, this one leaves the version to us: it advances only if the storage has grown.
+        let _exclusive = Exclusive::acquire(self)?;
         self.ensure_resizable()?;
         if nbytes <= self.nbytes() {
             return Ok(());
@@ -412,6 +412,7 @@ impl Storage {
             Source::Foreign => bail!(Internal, "foreign memory cannot grow"),
         }
         self.nbytes.store(nbytes, Relaxed);
+        self.advance_version();
         Ok(())
     }
 

@@ -21,6 +21,9 @@ enum What {
         seed: Option<u64>,
         #[arg(long, default_value_t = 600)]
         seconds: u32,
+        /// The number of calls after which it stops before that time.
+        #[arg(long, default_value_t = u64::MAX)]
+        calls: u64,
         /// Repeats one call of a seed, and prints its arguments.
         #[arg(long, requires = "seed")]
         only: Option<u64>,
@@ -41,7 +44,7 @@ enum What {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let mut command = match &options.what {
-        What::Calls { seed, seconds, only } => calls(*seed, *seconds, *only)?,
+        What::Calls { seed, seconds, calls, only } => fuzz_calls(*seed, [(*seconds).into(), *calls], *only)?,
         What::Readers { seed, seconds, arguments } => readers(*seed, *seconds, arguments)?,
     };
     Ok(if command.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -49,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 /// Builds the program together with the whole workspace, as the tests are built. Built alone, its dependencies would have other features
 /// and be compiled again.
-fn calls(seed: Option<u64>, seconds: u32, only: Option<u64>) -> Result<Command, String> {
+fn fuzz_calls(seed: Option<u64>, limits: [u64; 2], only: Option<u64>) -> Result<Command, String> {
     let mut build = Command::new("cargo");
     build.args(["build", "--quiet", "--workspace", "--example", "fuzz_calls"]).current_dir(root());
     python::succeed(&mut build)?;
@@ -57,7 +60,7 @@ fn calls(seed: Option<u64>, seconds: u32, only: Option<u64>) -> Result<Command, 
     command.arg(seed::given_or_of_the_commit(seed).to_string()).current_dir(root());
     match only {
         Some(number) => command.args(["only", &number.to_string()]),
-        None => command.arg(seconds.to_string()),
+        None => command.args(limits.map(|limit| limit.to_string())),
     };
     Ok(command)
 }

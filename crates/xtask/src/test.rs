@@ -24,11 +24,10 @@ const STEPS: &[Step] = &[
     ("tidy", &["xtask", "tidy", "--quiet"], true),
     ("tests", &["test", "--workspace", "--no-fail-fast", "--tests", "--examples"], false),
     (
-        "features",
-        &["test", "-p", "flambeau", "--features", "serde,ndarray", "--test", "serde", "--test", "ndarray"],
+        "fuzz calls",
+        &["xtask", "fuzz", "calls", "--seed", "961362318", "--seconds", "300", "--calls", "300000"],
         false,
     ),
-    ("fuzz calls", &["xtask", "fuzz", "calls", "--seed", "961362318", "--seconds", "60"], false),
     ("python", &["xtask", "python"], false),
     ("fuzz readers", &["xtask", "fuzz", "readers", "--seed", "1", "--seconds", "6"], false),
     ("budgets", &["xtask", "budgets"], false),

@@ -95,7 +95,8 @@ impl<T: Element, D: Dimension> TryFrom<Array<T, D>> for Tensor {
         }
         let (sizes, strides) = (shape::sizes(array.shape())?, signed(array.strides()));
         let (elements, first) = array.into_raw_vec_and_offset();
-        let all = Tensor::try_from_iter(elements)?;
+        let count = elements.len() as i64;
+        let all = Tensor::from_vec(elements, &[count])?;
         all.alias_as(&sizes, &strides, first.unwrap_or(0) as i64)
     }
 }

@@ -95,13 +95,16 @@ impl TensorIterator<'_> {
         along: Along,
         block: &(dyn Fn(Pointers<'_>, usize, usize) + Sync),
     ) {
+        if self.numel() == 0 {
+            return;
+        }
         let (inner_loop, split) = match along {
             Along::Columns => (0, 1),
             Along::Rows => (1, 0),
         };
         let sizes = [self.shape()[0] as usize, self.shape()[dim] as usize];
         let strips = sizes[split].div_ceil(max[split]);
-        let count = self.numel() as usize / (sizes[0] * sizes[1]).max(1) * strips;
+        let count = self.numel() as usize / (sizes[0] * sizes[1]) * strips;
         let strides = [self.strides_in(0), self.strides_in(dim)];
         let [inner, outer] = &strides;
         let shared = Shared(data);

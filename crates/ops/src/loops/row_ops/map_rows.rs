@@ -110,10 +110,13 @@ fn is_dense(row: &Dims, dtype: ScalarType) -> bool {
 /// The dimensions of a tensor that belong to a row, or the others, in their order, innermost first, coalesced.
 fn dims_of(tensor: &Tensor, mask: DimMask, in_row: bool) -> Dims {
     let (size, mut dims) = (tensor.dtype().size() as i64, Dims::new());
+    // The products overflow only for tensors without elements, which have no row to map.
     for d in (0..tensor.dim()).rev().filter(|&d| mask.has(d) == in_row && tensor.sizes()[d] != 1) {
-        let dim = Dim { size: tensor.sizes()[d], input: tensor.strides()[d] * size, output: 0 };
+        let dim = Dim { size: tensor.sizes()[d], input: tensor.strides()[d].wrapping_mul(size), output: 0 };
         match dims.last_mut() {
-            Some(last) if last.input * last.size == dim.input => last.size *= dim.size,
+            Some(last) if last.input.wrapping_mul(last.size) == dim.input => {
+                last.size = last.size.wrapping_mul(dim.size)
+            }
             _ => dims.push(dim),
         }
     }

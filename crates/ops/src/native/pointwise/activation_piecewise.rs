@@ -2,6 +2,7 @@
 //! `prelu` and `rrelu`.
 
 use crate::native::formulas::chain_rule;
+use crate::structured::ensure_same_device;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Vector};
 use crate::{Tensor, ops};
@@ -233,8 +234,10 @@ fn draw_slopes(
         self_.sizes(),
         noise.sizes()
     );
+    ensure_same_device("rrelu_with_noise", &[self_, noise])?;
+    let unchanged = ops::gt_scalar(self_, Scalar::Int(0))?;
     ops::uniform_(noise, lower, upper, generator)?;
-    ops::masked_fill__scalar(noise, &ops::gt_scalar(self_, Scalar::Int(0))?, Scalar::Int(1))
+    ops::masked_fill__scalar(noise, &unchanged, Scalar::Int(1))
 }
 
 /// `leaky_relu`, in training with a random slope for each element; `noise` then receives the factor of each element.

@@ -4,7 +4,7 @@ use super::scale_shift::{inverse_root, no_gradient, parameter, scale_and_shift, 
 use crate::loops::reduce::{computing_type, moments};
 use crate::loops::row_ops::{Affine, batch_norm_channels};
 use crate::native::reduce::sum_prod_any::as_dtype;
-use crate::structured::TensorSpec;
+use crate::structured::{TensorSpec, ensure_takes};
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, bail, ensure};
@@ -54,6 +54,17 @@ fn check(input: &Tensor, parameters: [Option<&Tensor>; 4]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses running statistics that training could not update, before either of them is written.
+fn ensure_updatable(input: &Tensor, running: [Option<&Tensor>; 2], training: bool) -> Result<()> {
+    for (name, statistics) in ["running_mean", "running_var"].into_iter().zip(running) {
+        if let (true, Some(statistics)) = (training, statistics) {
+            ensure_takes(statistics, statistics.sizes(), input.device())
+                .map_err(|e| e.in_operator("batch_norm").with_argument(name))?;
+        }
+    }
+    Ok(())
+}
+
 /// Batch normalization.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn batch_norm(
@@ -74,6 +85,7 @@ pub fn batch_norm(
         Some(statistics) if training => ops::detach(statistics).and_then(|s| ops::clone(&s, None)).map(Some),
         other => Ok(other.cloned()),
     };
+    ensure_updatable(input, [running_mean, running_var], training)?;
     let (mean, var) = (saved(running_mean)?, saved(running_var)?);
     let out =
         ops::native_batch_norm(input, weight, bias, mean.as_ref(), var.as_ref(), training, momentum, eps)?.0;
@@ -99,6 +111,7 @@ pub fn native_batch_norm(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     const NAME: &str = "batch_norm";
     check(input, [weight, bias, running_mean, running_var])?;
+    ensure_updatable(input, [running_mean, running_var], training)?;
     let kernel = computing_type(input.dtype());
     let out = TensorSpec::like(input, input.sizes()).allocate(NAME)?;
     let spec = TensorSpec::like(input, &input.sizes()[1..2]).with_dtype(kernel);
@@ -117,8 +130,13 @@ pub fn native_batch_norm(
         }
         let count = input.numel() as f64 / input.sizes()[1] as f64;
         if count > 0.0 {
-            update_running(running_mean, &mean, momentum, 1.0)?;
-            update_running(running_var, &var, momentum, count / (count - 1.0))?;
+            let updated_mean = updated(running_mean, &mean, momentum, 1.0)?;
+            let updated_var = updated(running_var, &var, momentum, count / (count - 1.0))?;
+            for (running, updated) in [(running_mean, updated_mean), (running_var, updated_var)] {
+                if let (Some(running), Some(updated)) = (running, updated) {
+                    ops::copy_(running, &updated, false)?;
+                }
+            }
         }
         (mean, if normalized { invstd } else { inverse_root(NAME, &var, eps)? })
     } else {
@@ -141,12 +159,17 @@ pub fn native_batch_norm(
     Ok((out, as_dtype(&mean, saved)?, as_dtype(&invstd, saved)?))
 }
 
-/// `running = (1 - momentum) * running + momentum * statistic * factor`, in place.
-fn update_running(running: Option<&Tensor>, statistic: &Tensor, momentum: f64, factor: f64) -> Result<()> {
-    let Some(running) = running else { return Ok(()) };
+/// `(1 - momentum) * running + momentum * statistic * factor`.
+fn updated(
+    running: Option<&Tensor>,
+    statistic: &Tensor,
+    momentum: f64,
+    factor: f64,
+) -> Result<Option<Tensor>> {
+    let Some(running) = running else { return Ok(None) };
     let old = ops::mul_scalar(running, Scalar::Float(1.0 - momentum))?;
     let new = ops::mul_scalar(statistic, Scalar::Float(momentum * factor))?;
-    ops::copy_(running, &ops::add_tensor(&old, &new, ONE)?, false)
+    ops::add_tensor(&old, &new, ONE).map(Some)
 }
 
 /// The factor and the term of each channel: `x * scale + shift`.

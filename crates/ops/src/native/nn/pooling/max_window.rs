@@ -7,6 +7,7 @@ use super::windows::{Pool, Window};
 use crate::native::strided_gather::{even_elements, gather};
 use crate::scratch::{self, Scratch};
 use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
+use flambeau_core::shape;
 use std::ops::{AddAssign, Range};
 
 /// No kernel position yet.
@@ -31,7 +32,7 @@ pub(super) unsafe fn max<T: PoolElement>(
     if unsafe { max_pool_2x2::max(pool, x, y, indices) } {
         return;
     }
-    let (output_numel, offsets, spans) = (pool.output.iter().product::<i64>(), offsets(pool), spans(pool));
+    let (output_numel, offsets, spans) = (shape::product(&pool.output), offsets(pool), spans(pool));
     let input = pool.input.map(|size| size as usize);
     for_each_channel(x.count, output_numel.saturating_mul(pool.kernel_numel()) as usize, |i| {
         let (kernel_range, x) = ([0, 1, 2].map(|d| pool.kernel_range(d)), x.channel(i));
@@ -294,7 +295,7 @@ pub(super) unsafe fn adaptive_max<T: PoolElement>(
     y: &Channels<T>,
     indices: &Channels<i64>,
 ) {
-    let work = input.iter().product::<i64>() as usize;
+    let work = shape::product(&input) as usize;
     let input = input.map(|size| size as usize);
     for_each_channel(x.count, work, |i| {
         let (x, y, indices) = (x.channel(i), y.channel(i), indices.channel(i));
@@ -357,7 +358,7 @@ pub(super) unsafe fn max_backward<T: PoolElement<Sum = T> + AddAssign>(
     indices: &Channels<i64>,
     gx: &Channels<T>,
 ) {
-    let input_numel = input.iter().product::<i64>();
+    let input_numel = shape::product(&input);
     let (input, [depth, height, width]) = (input.map(|size| size as usize), output.map(|size| size as usize));
     for_each_channel(gy.count, depth * height * width, |i| {
         let (gy, indices, gx) = (gy.channel(i), indices.channel(i), gx.channel(i));
