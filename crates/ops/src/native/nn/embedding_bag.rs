@@ -177,8 +177,8 @@ impl<T: PoolElement> Table<'_, T> {
 /// Adds the elements of a row, times its weight, to the sums.
 fn add_row<T: PoolElement>(row: &[T], scale: Option<T::Sum>, sums: &mut [T::Sum]) {
     match scale {
-        None => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.widen()),
-        Some(scale) => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.widen() * scale),
+        None => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum = T::add(*sum, x.widen())),
+        Some(scale) => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum = T::add(*sum, x.widen() * scale)),
     }
 }
 
@@ -186,7 +186,7 @@ fn add_row<T: PoolElement>(row: &[T], scale: Option<T::Sum>, sums: &mut [T::Sum]
 fn add_row_apart<T: PoolElement>(row: &[T], step: usize, scale: Option<T::Sum>, sums: &mut [T::Sum]) {
     for (column, sum) in sums.iter_mut().enumerate() {
         let x = row[column * step].widen();
-        *sum += scale.map_or(x, |scale| x * scale);
+        *sum = T::add(*sum, scale.map_or(x, |scale| x * scale));
     }
 }
 

@@ -178,7 +178,7 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
         None,
     )?;
     let shifted = ops::add_tensor(&ops::unsqueeze(self_, -1)?, &steps, Scalar::Int(1))?;
-    let constant = (p * (p - 1)) as f64 / 4.0 * std::f64::consts::PI.ln();
+    let constant = p as f64 * (p as f64 - 1.0) / 4.0 * std::f64::consts::PI.ln();
     let sum = ops::sum_dim_intlist(&ops::lgamma(&shifted)?, Some(&[-1]), false, None)?;
     ops::add_scalar(&sum, Scalar::Float(constant), Scalar::Int(1))
 }

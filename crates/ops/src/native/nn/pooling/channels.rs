@@ -6,20 +6,22 @@ use crate::Tensor;
 use crate::parallel::parallel_for;
 use flambeau_core::Guarded;
 use half::{bf16, f16};
-use std::ops::{Add, AddAssign, Mul, Range};
+use std::ops::{Mul, Range};
 
 /// An element of pooling, the type in which it is compared and summed, and the conversions between them.
 pub(in crate::native) trait PoolElement: Copy + Send + Sync {
-    type Sum: Copy + Send + Sync + PartialOrd + AddAssign + Add<Output = Self::Sum> + Mul<Output = Self::Sum>;
+    type Sum: Copy + Send + Sync + PartialOrd + Mul<Output = Self::Sum>;
     const ZERO: Self::Sum;
     fn widen(self) -> Self::Sum;
     fn narrow(sum: Self::Sum) -> Self;
+    /// The sum of two, which wraps for integers.
+    fn add(a: Self::Sum, b: Self::Sum) -> Self::Sum;
     /// `sum / count`, integers towards zero.
     fn mean(sum: Self::Sum, count: i64) -> Self::Sum;
 }
 
 macro_rules! pooled {
-    ($($t:ty, $sum:ty, $zero:literal, $widen:expr, $narrow:expr, $mean:expr;)*) => {$(
+    ($($t:ty, $sum:ty, $zero:literal, $widen:expr, $narrow:expr, $add:expr, $mean:expr;)*) => {$(
         impl PoolElement for $t {
             type Sum = $sum;
             const ZERO: $sum = $zero;
@@ -34,6 +36,11 @@ macro_rules! pooled {
                 narrow(sum)
             }
             #[inline(always)]
+            fn add(a: $sum, b: $sum) -> $sum {
+                let add: fn($sum, $sum) -> $sum = $add;
+                add(a, b)
+            }
+            #[inline(always)]
             fn mean(sum: $sum, count: i64) -> $sum {
                 let mean: fn($sum, i64) -> $sum = $mean;
                 mean(sum, count)
@@ -42,15 +49,15 @@ macro_rules! pooled {
     )*};
 }
 pooled! {
-    f16, f32, 0.0, f16::to_f32, f16::from_f32, |sum, count| sum / count as f32;
-    bf16, f32, 0.0, bf16::to_f32, bf16::from_f32, |sum, count| sum / count as f32;
-    f32, f32, 0.0, |x| x, |x| x, |sum, count| sum / count as f32;
-    f64, f64, 0.0, |x| x, |x| x, |sum, count| sum / count as f64;
-    u8, u8, 0, |x| x, |x| x, |sum, count| (sum as i64).wrapping_div(count) as u8;
-    i8, i8, 0, |x| x, |x| x, |sum, count| (sum as i64).wrapping_div(count) as i8;
-    i16, i16, 0, |x| x, |x| x, |sum, count| (sum as i64).wrapping_div(count) as i16;
-    i32, i32, 0, |x| x, |x| x, |sum, count| (sum as i64).wrapping_div(count) as i32;
-    i64, i64, 0, |x| x, |x| x, |sum, count| sum.wrapping_div(count);
+    f16, f32, 0.0, f16::to_f32, f16::from_f32, |a, b| a + b, |sum, count| sum / count as f32;
+    bf16, f32, 0.0, bf16::to_f32, bf16::from_f32, |a, b| a + b, |sum, count| sum / count as f32;
+    f32, f32, 0.0, |x| x, |x| x, |a, b| a + b, |sum, count| sum / count as f32;
+    f64, f64, 0.0, |x| x, |x| x, |a, b| a + b, |sum, count| sum / count as f64;
+    u8, u8, 0, |x| x, |x| x, u8::wrapping_add, |sum, count| (sum as i64).wrapping_div(count) as u8;
+    i8, i8, 0, |x| x, |x| x, i8::wrapping_add, |sum, count| (sum as i64).wrapping_div(count) as i8;
+    i16, i16, 0, |x| x, |x| x, i16::wrapping_add, |sum, count| (sum as i64).wrapping_div(count) as i16;
+    i32, i32, 0, |x| x, |x| x, i32::wrapping_add, |sum, count| (sum as i64).wrapping_div(count) as i32;
+    i64, i64, 0, |x| x, |x| x, i64::wrapping_add, |sum, count| sum.wrapping_div(count);
 }
 
 /// Images as channels.

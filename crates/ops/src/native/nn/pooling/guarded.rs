@@ -9,7 +9,6 @@ use crate::native::shape::view;
 use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, ScalarType, bail};
-use std::ops::AddAssign;
 
 /// Half precision converted to f32, in which sums are kept; other types unchanged.
 fn upcast_half(tensor: &Tensor) -> Result<Tensor> {
@@ -75,7 +74,7 @@ pub(super) fn mean_of<T: PoolElement + Element>(
 
 fn mean_backward_of<T>(kind: Kind, mean: &Mean, gy: &Tensor, gx: &Tensor) -> Result<()>
 where
-    T: PoolElement<Sum = T> + Element + AddAssign,
+    T: PoolElement<Sum = T> + Element,
 {
     with_scratch(kind.name, &[gy], &[gx], |guarded| {
         let input = kind.spatial(gx.sizes());

@@ -8,7 +8,7 @@ use crate::native::strided_gather::{even_elements, gather};
 use crate::scratch::{self, Scratch};
 use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 use flambeau_core::shape;
-use std::ops::{AddAssign, Range};
+use std::ops::Range;
 
 /// No kernel position yet.
 const UNSET: u32 = u32::MAX;
@@ -352,7 +352,7 @@ unsafe fn index_of_max<T: PoolElement>(
 ///
 /// # Safety
 /// - `gy` and `indices` are readable and of `output` sizes, `gx` is writable, of `input` sizes, and disjoint from them.
-pub(super) unsafe fn max_backward<T: PoolElement<Sum = T> + AddAssign>(
+pub(super) unsafe fn max_backward<T: PoolElement<Sum = T>>(
     [input, output]: [[i64; 3]; 2],
     gy: &Channels<T>,
     indices: &Channels<i64>,
@@ -375,7 +375,7 @@ pub(super) unsafe fn max_backward<T: PoolElement<Sum = T> + AddAssign>(
                             Some(step) => gx.pixel([0; 3]).wrapping_offset(index as isize * step),
                             None => gx.pixel(unravelled(index as usize, input)),
                         };
-                        *to += *gy.pixel([z, y, x]);
+                        *to = T::add(*to, *gy.pixel([z, y, x]));
                     }
                 }
             }

@@ -5,7 +5,6 @@ use super::channels::{Channel, Channels, PoolElement, for_each_channel};
 use super::windows::Window;
 use crate::gemm::Scratch;
 use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
-use std::ops::AddAssign;
 
 /// Windows along all dimensions, and the divisor of every sum if it is given.
 pub(super) struct Mean {
@@ -89,7 +88,7 @@ impl<I: Isa, T: PoolElement> Kernel<I> for Forward<'_, T> {
                     }
                 }
                 for (x, column) in self.mean.windows[2].iter().enumerate() {
-                    let sum = sums[column.inside.clone()].iter().fold(T::ZERO, |sum, s| sum + *s);
+                    let sum = sums[column.inside.clone()].iter().fold(T::ZERO, |sum, s| T::add(sum, *s));
                     *self.y.pixel([z, y, x]) = T::narrow(T::mean(sum, self.mean.count(row, column)));
                 }
             }
@@ -103,7 +102,7 @@ impl<I: Isa, T: PoolElement> Kernel<I> for Forward<'_, T> {
 unsafe fn add_row<T: PoolElement>(from: *const T, step: isize, sums: &mut [T::Sum]) {
     for (i, sum) in sums.iter_mut().enumerate() {
         // SAFETY: the caller's condition.
-        *sum += unsafe { *from.wrapping_offset(step * i as isize) }.widen();
+        *sum = T::add(*sum, unsafe { *from.wrapping_offset(step * i as isize) }.widen());
     }
 }
 
@@ -112,7 +111,7 @@ unsafe fn add_row<T: PoolElement>(from: *const T, step: isize, sums: &mut [T::Su
 ///
 /// # Safety
 /// - `gy` is readable as `mean` says, `gx` writable, disjoint from it, and used by no other thread.
-pub(super) unsafe fn mean_backward<T: PoolElement<Sum = T> + AddAssign>(
+pub(super) unsafe fn mean_backward<T: PoolElement<Sum = T>>(
     mean: &Mean,
     input: [i64; 3],
     gy: &Channels<T>,
@@ -138,7 +137,7 @@ impl<T> CodegenAnchor for Backward<'_, T> {
     type Anchor = Self;
 }
 
-impl<I: Isa, T: PoolElement<Sum = T> + AddAssign> Kernel<I> for Backward<'_, T> {
+impl<I: Isa, T: PoolElement<Sum = T>> Kernel<I> for Backward<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
         // SAFETY: elements of the channels; the buffer takes a row.
@@ -148,11 +147,12 @@ impl<I: Isa, T: PoolElement<Sum = T> + AddAssign> Kernel<I> for Backward<'_, T> 
                 shares.fill(T::ZERO);
                 for (x, column) in self.mean.windows[2].iter().enumerate() {
                     let share = T::mean(*self.gy.pixel([z, y, x]), self.mean.count(row, column));
-                    shares[column.inside.clone()].iter_mut().for_each(|s| *s += share);
+                    shares[column.inside.clone()].iter_mut().for_each(|s| *s = T::add(*s, share));
                 }
                 for [to_z, to_y] in inside(row) {
                     for (x, share) in shares.iter().enumerate() {
-                        *self.gx.pixel([to_z, to_y, x]) += *share;
+                        let to = self.gx.pixel([to_z, to_y, x]);
+                        *to = T::add(*to, *share);
                     }
                 }
             }
