@@ -7,6 +7,7 @@ mod forward;
 mod kernels;
 mod methods;
 mod operators;
+mod options;
 mod python;
 
 use std::collections::BTreeMap;
@@ -42,7 +43,9 @@ pub(crate) fn files(operators: &[Operator<'_>]) -> Vec<GeneratedFile> {
     for operator in operators {
         families.entry(&operator.family).or_default().push(operator);
     }
-    let mut files = vec![file("mod.rs", &operators::module(&families))];
+    let with_options = options::files(&families);
+    let mut files = vec![file("mod.rs", &operators::module(&families, &with_options))];
+    files.extend(with_options.iter().map(|(family, text)| file(&format!("options_{family}.rs"), text)));
     for (family, operators) in &families {
         files.push(file(&format!("{family}.rs"), &family_file(family, operators)));
         if operators.iter().any(|operator| operator.method.is_some()) {

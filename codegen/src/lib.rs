@@ -14,6 +14,8 @@ pub mod formula;
 mod model;
 mod naming;
 mod native_functions;
+mod rust_enums;
+mod rust_interface;
 mod schema;
 mod source;
 mod stub;

@@ -1,9 +1,10 @@
 //! Builds the operators that are emitted from the entries of the file: derives variants, names kernels, and checks all.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::naming;
 use crate::native_functions::{Kernel, KernelPath, NativeFunction, NativeFunctions};
+use crate::rust_interface;
 use crate::schema::{Argument, BaseType, FunctionSchema, Return, Type};
 use crate::source::{Fault, Faults, Source};
 use crate::variants::{Variant, sibling, variant_of};
@@ -18,6 +19,7 @@ pub(crate) struct Operator<'a> {
     /// The module of its kernels, which names the generated file.
     pub(crate) family: String,
     pub(crate) kernels: Vec<OperatorKernel>,
+    /// The name of its method in Rust, if it has one.
     pub(crate) method: Option<String>,
 }
 
@@ -49,9 +51,6 @@ impl Operator<'_> {
     }
 }
 
-/// Method names that would hide methods of traits that every Rust type has.
-const TAKEN_METHODS: &[&str] = &["clone", "drop", "from", "into", "to_owned", "to_string", "default"];
-
 /// The operators of a file written for this project, in its order; derived variants follow their entry.
 pub(crate) fn operators<'a>(
     source: Source<'_>,
@@ -67,7 +66,7 @@ pub(crate) fn operators<'a>(
             }
         }
     }
-    faults.0.extend(name_methods(source, &mut operators));
+    faults.0.extend(rust_interface::name_methods(source, &mut operators));
     faults.0.extend(clashes(source, &operators));
     faults.or(operators)
 }
@@ -199,41 +198,6 @@ fn spans_devices(schema: &FunctionSchema) -> bool {
     }
     let tensors: Vec<&Argument> = schema.arguments().filter(|argument| argument.ty.holds_tensors()).collect();
     tensors.len() > 1 || tensors.iter().any(|argument| matches!(argument.ty, Type::List(..)))
-}
-
-/// Names the methods. Of the overloads of one name, the one without an overload name, or else the first in the file, has the name itself;
-/// the others append their overload name.
-fn name_methods(source: Source<'_>, operators: &mut [Operator<'_>]) -> Vec<Fault> {
-    let mut taken: HashSet<String> = HashSet::new();
-    let mut faults = vec![];
-    let bare_by_right: HashSet<String> = operators
-        .iter()
-        .filter(|operator| is_method(operator) && operator.schema.name.overload.is_empty())
-        .map(Operator::function)
-        .collect();
-    for operator in operators.iter_mut().filter(|operator| is_method(operator)) {
-        let bare = naming::identifier(&operator.schema.name.base);
-        let has_overload = !operator.schema.name.overload.is_empty();
-        let is_taken = has_overload && (bare_by_right.contains(&bare) || taken.contains(&bare));
-        let name = if is_taken { operator.function() } else { bare };
-        let at = operator.entry.at;
-        if TAKEN_METHODS.contains(&name.as_str()) {
-            let message =
-                format!("a method `{name}` would hide the one every type has: use `variants: function`");
-            faults.push(source.fault(at, message));
-        }
-        if !taken.insert(name.clone()) {
-            faults.push(source.fault(at, format!("`{}`: the method `{name}` exists", operator.schema.name)));
-        }
-        operator.method = Some(name);
-    }
-    faults
-}
-
-/// Whether it is a method, or, without `Tensor self`, an associated function.
-fn is_method(operator: &Operator<'_>) -> bool {
-    let schema = &operator.schema;
-    !schema.is_out() && (operator.entry.method || schema.self_argument().is_none())
 }
 
 /// Errors for operators that have the same name in Rust.

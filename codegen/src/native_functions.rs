@@ -1,4 +1,4 @@
-//! Reads `native_functions.yaml`: one entry for each operator, in PyTorch's format, with `doc` added.
+//! Reads `native_functions.yaml`: one entry for each operator, in PyTorch's format, with `doc`, `rust_name` and `rust_positional` added.
 
 mod dispatch;
 mod fields;
@@ -68,6 +68,10 @@ pub struct NativeFunction {
     pub ufunc_inner_loop: Vec<(String, String)>,
     /// One sentence or more, for the generated documentation.
     pub doc: Option<String>,
+    /// The name of the method in Rust; `none` if there is none.
+    pub rust_name: Option<Located<String>>,
+    /// Arguments with a default that the method takes by position, not as options.
+    pub rust_positional: Vec<String>,
 }
 
 /// All entries of a file, in its order, with an index by name.

@@ -266,6 +266,11 @@ impl Argument {
     pub fn is_written(&self) -> bool {
         self.alias.as_ref().is_some_and(Alias::writes)
     }
+
+    /// Whether a caller may leave it out, or pass nothing.
+    pub fn may_be_absent(&self) -> bool {
+        self.default.is_some() || self.ty.is_optional()
+    }
 }
 
 impl Alias {

@@ -18,7 +18,7 @@ fn moved(
         leaf.add_(&direction.mul_scalar(by)?)?;
     }
     let made = results(op, args, all, &leaves).map(|made| made.iter().map(array).collect());
-    leaves.iter().zip(&before).try_for_each(|(leaf, before)| leaf.copy_(before, false).map(drop))?;
+    leaves.iter().zip(&before).try_for_each(|(leaf, before)| leaf.copy_(before).map(drop))?;
     made
 }
 

@@ -68,6 +68,10 @@ pub(super) fn read(
         precomputed: precomputed(entry, &schema)?,
         ufunc_inner_loop: entry.take("ufunc_inner_loop").map_or(Ok(vec![]), |node| ufunc(source, node))?,
         doc: doc(entry)?,
+        rust_name: entry
+            .take_text("rust_name")?
+            .map(|text| Located { at: text.position(0), value: text.text }),
+        rust_positional: rust_positional(entry, &schema)?,
         schema,
     })
 }
@@ -223,6 +227,18 @@ fn ufunc(source: Source<'_>, node: Node) -> Result<Vec<(String, String)>, Fault>
         }
     }
     Ok(loops.into_iter().map(|(key, text)| (key, text.text)).collect())
+}
+
+/// Arguments that the schema lets be absent.
+fn rust_positional(entry: &mut Entry<'_>, schema: &FunctionSchema) -> Result<Vec<String>, Fault> {
+    let Some(text) = entry.take_text("rust_positional")? else { return Ok(vec![]) };
+    for (at, name) in pieces(&text) {
+        if !schema.inputs().any(|argument| argument.name == name && argument.may_be_absent()) {
+            let message = format!("`rust_positional`: `{name}` is not an argument that may be absent");
+            return Err(text.fault(entry.source, at, message));
+        }
+    }
+    Ok(pieces(&text).map(|(_, name)| name.to_owned()).collect())
 }
 
 fn doc(entry: &mut Entry<'_>) -> Result<Option<String>, Fault> {

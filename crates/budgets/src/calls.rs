@@ -2,6 +2,7 @@
 
 use flambeau::core::bail;
 use flambeau::nn::optim::{Optimizer, Sgd, SgdOptions};
+use flambeau::options::LinearOptions;
 use flambeau::{Autograd, Result, ScalarType, Tensor, ops};
 
 pub(crate) type Call = Box<dyn FnMut() -> Result<()>>;
@@ -29,7 +30,7 @@ pub(crate) const CALLS: &[(&str, Make)] = &[
     }),
     ("slice", || {
         let x = Tensor::zeros(&[2, 3, 4], ScalarType::F32)?;
-        Ok(Box::new(move || x.slice(1, Some(1), Some(3), 1).map(drop)))
+        Ok(Box::new(move || x.slice(1, 1, 3).map(drop)))
     }),
     ("empty4", || Ok(Box::new(|| Tensor::empty(&[4], ScalarType::F32).map(drop)))),
     ("chain10_fwd", || {
@@ -53,8 +54,14 @@ pub(crate) const CALLS: &[(&str, Make)] = &[
         let (x, y) = (Tensor::ones(&[4, 8], ScalarType::F32)?, Tensor::ones(&[4, 1], ScalarType::F32)?);
         Ok(Box::new(move || {
             sgd.zero_grad()?;
-            let hidden = Tensor::linear(&x, &params[0], Some(&params[1]))?.tanh()?;
-            ops::mse_loss(&Tensor::linear(&hidden, &params[2], Some(&params[3]))?, &y, 1)?.backward()?;
+            let hidden =
+                Tensor::linear_with(&x, &params[0], LinearOptions::new().bias(&params[1]))?.tanh()?;
+            ops::mse_loss(
+                &Tensor::linear_with(&hidden, &params[2], LinearOptions::new().bias(&params[3]))?,
+                &y,
+                1,
+            )?
+            .backward()?;
             sgd.step()
         }))
     }),

@@ -14,6 +14,7 @@
 //! | [`Tensor`] | the handle; operators are its methods |
 //! | [`tensor`] | accessors, indices, conversions, printing |
 //! | [`ops`] | every operator as a function of all its arguments |
+//! | [`options`] | the options of methods, and the enums that they take |
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
 //! | [`profiler`] | what took how long, and how much memory |
@@ -32,7 +33,7 @@ mod readme {}
 
 pub use flambeau_autograd as autograd;
 pub use flambeau_core as core;
-pub use flambeau_ops::ops;
+pub use flambeau_ops::ops::{self, options};
 pub use flambeau_ops::{cpu_fallback, dispatch, tensor};
 
 pub use flambeau_autograd::profiler;
@@ -65,6 +66,6 @@ pub mod prelude {
     pub use crate::tensor::index::{Ellipsis, NewAxis};
     pub use crate::{
         Autograd, Device, Error, ErrorKind, Result, Scalar, ScalarType, Tensor, TensorOptions, enable_grad,
-        inference_mode, manual_seed, nn, no_grad, ops,
+        inference_mode, manual_seed, nn, no_grad, ops, options,
     };
 }

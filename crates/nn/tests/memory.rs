@@ -5,6 +5,7 @@ use flambeau_autograd::{Autograd, live_nodes};
 use flambeau_core::allocator::{Allocator, CpuAllocator, MemoryStats};
 use flambeau_core::{Result, ScalarType, manual_seed};
 use flambeau_nn::optim::{AdamOptions, AdamW, Optimizer};
+use flambeau_ops::ops::options::LinearOptions;
 use flambeau_ops::{Tensor, ops};
 
 /// A convolution and two layers, trained on other random data at each step.
@@ -28,12 +29,12 @@ impl Training {
     fn step(&mut self) -> Result<()> {
         let [filter, w, b, v, c] = &self.parameters[..] else { unreachable!("five parameters") };
         let x = Tensor::randn(&[16, 1, 8, 8], ScalarType::F32)?;
-        let ids = Tensor::randint(10, &[16], ScalarType::I64)?;
+        let ids = Tensor::randint(0, 10, &[16], ScalarType::I64)?;
         self.optimizer.zero_grad()?;
         let h = ops::conv2d(&x, filter, None, &[1, 1], &[0, 0], &[1, 1], 1)?.relu()?.flatten(1, -1)?;
-        let h = Tensor::linear(&h, w, Some(b))?.tanh()?;
-        let logits = Tensor::linear(&h, v, Some(c))?;
-        let loss = ops::nll_loss(&logits.log_softmax(1, None)?, &ids, None, 1, -100)?;
+        let h = Tensor::linear_with(&h, w, LinearOptions::new().bias(b))?.tanh()?;
+        let logits = Tensor::linear_with(&h, v, LinearOptions::new().bias(c))?;
+        let loss = ops::nll_loss(&logits.log_softmax(1)?, &ids, None, 1, -100)?;
         loss.backward()?;
         self.optimizer.step()
     }

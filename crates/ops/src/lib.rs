@@ -25,7 +25,9 @@ pub mod cpu_fallback;
 pub mod dispatch;
 #[doc(hidden)]
 pub mod dispatch_types;
+pub mod enums;
 mod host_copies;
+mod int_list;
 pub mod loops;
 pub mod native;
 #[path = "generated/mod.rs"]

@@ -39,7 +39,7 @@ fn copies_between_devices_of_any_layout() -> Result<()> {
     // A transposed source, an expanded one, another type, a target with gaps.
     assert_eq!(there.t()?.to(device("mock:1"))?.to_vec2::<f32>()?, host.t()?.to_vec2::<f32>()?);
     let row = there.select(0, 1)?.expand(&[4, 6])?;
-    further.copy_(&row, false)?;
+    further.copy_(&row)?;
     assert_eq!(further.to_vec2::<f32>()?, vec![host.to_vec2::<f32>()?[1].clone(); 4]);
     assert_eq!(there.to((ScalarType::I64, Device::CPU))?.to_vec::<i64>()?, (0..24).collect::<Vec<_>>());
     let gaps = Tensor::zeros(&[4, 12], device("mock:1"))?;
@@ -134,12 +134,11 @@ fn what_is_written_there_counts_versions_and_sizes() -> Result<()> {
 fn views_of_one_storage_stay_views_there() -> Result<()> {
     let of = |device: Device| -> Result<Vec<f32>> {
         let x = Tensor::arange(24, ScalarType::F32)?.reshape(&[4, 6])?.to(device)?;
-        let (top, left, transposed) =
-            (x.slice(0, None, Some(2), 1)?, x.slice(1, Some(1), Some(3), 1)?, x.t()?);
+        let (top, left, transposed) = (x.slice(0, 0, 2)?, x.slice(1, 1, 3)?, x.t()?);
         // A view is written by what reads another; an operand beside itself; one that overlaps what is written.
-        top.add_(&x.slice(0, Some(2), None, 1)?)?;
+        top.add_(&x.slice(0, 2, None)?)?;
         left.mul_(&left)?;
-        x.slice(1, Some(1), None, 1)?.copy_(&x.slice(1, None, Some(5), 1)?, false)?;
+        x.slice(1, 1, None)?.copy_(&x.slice(1, 0, 5)?)?;
         ops::cumsum_out(&transposed, 0, None, &transposed)?;
         let halves = ops::split_tensor(&x, 2, 0)?;
         halves[1].add_(&halves[0])?;
@@ -151,7 +150,7 @@ fn views_of_one_storage_stay_views_there() -> Result<()> {
 
 #[test]
 fn an_empty_slice_goes_anywhere() -> Result<()> {
-    let empty = Tensor::zeros(&[0, 5], ())?.slice(1, Some(3), None, 1)?;
+    let empty = Tensor::zeros(&[0, 5], ())?.slice(1, 3, None)?;
     let there = empty.to(device("mock:0"))?;
     assert_eq!((there.sizes(), there.device()), (&[0i64, 2][..], device("mock:0")));
     assert_eq!(there.to(Device::CPU)?.sizes(), [0, 2]);
@@ -161,7 +160,7 @@ fn an_empty_slice_goes_anywhere() -> Result<()> {
 #[test]
 fn no_write_of_two_threads_is_lost() -> Result<()> {
     let x = Tensor::zeros(&[10], device("mock:0"))?;
-    let halves = [x.slice(0, None, Some(5), 1)?, x.slice(0, Some(5), None, 1)?];
+    let halves = [x.slice(0, 0, 5)?, x.slice(0, 5, None)?];
     let one = Tensor::ones(&[1], device("mock:0"))?;
     let done: Vec<f32> = std::thread::scope(|scope| {
         let count = |half: Tensor| {

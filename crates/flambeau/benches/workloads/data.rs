@@ -30,7 +30,7 @@ pub(super) fn fill(sizes: &[i64], seed: u32) -> Result<Tensor> {
 
 /// Numbers in [0.5, 1.5).
 pub(super) fn positive(sizes: &[i64], seed: u32) -> Result<Tensor> {
-    fill(sizes, seed)?.mul_scalar(0.5)?.add_scalar(1.0, 1)
+    fill(sizes, seed)?.mul_scalar(0.5)?.add_scalar(1.0)
 }
 
 /// Whether each of those numbers is above 0.

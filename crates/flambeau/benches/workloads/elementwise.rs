@@ -2,6 +2,7 @@
 
 use super::data::{fill, fill_as, indices, mask, positive};
 use super::{Call, Workload};
+use flambeau::options::MeanOptions;
 use flambeau::{Result, Scalar, ScalarType, Tensor, ops};
 
 const SIZES: [(&str, i64); 3] = [("1e3", 1_000), ("1e5", 100_000), ("1e7", LARGE)];
@@ -19,7 +20,7 @@ const UNARY: [(&str, Make, Unary); 9] = [
     ("sigmoid", fill, |x| x.sigmoid()),
     ("gelu", fill, |x| ops::gelu(x, "none")),
     ("sin", fill, |x| x.sin()),
-    ("clamp", fill, |x| x.clamp(Some(Scalar::Float(-0.5)), Some(Scalar::Float(0.5)))),
+    ("clamp", fill, |x| x.clamp(Scalar::Float(-0.5), Scalar::Float(0.5))),
     ("log", positive, |x| x.log()),
     ("pow", positive, |x| x.pow(2.5)),
 ];
@@ -37,7 +38,7 @@ pub(super) fn workloads() -> Vec<Workload> {
         }
         all.push(Workload::new(format!("elementwise.where.{size}"), move || {
             let (a, b, c) = (fill(&[n], 1)?, fill(&[n], 2)?, mask(&[n], 3)?);
-            Ok(move || a.where_self(&c, &b))
+            Ok(move || a.where_cond(&c, &b))
         }));
     }
     all.extend(broadcasts());
@@ -101,7 +102,7 @@ fn types() -> Vec<Workload> {
 
 fn fused() -> Vec<Workload> {
     fn rmsnorm(x: &Tensor, w: &Tensor) -> Result<Tensor> {
-        let mean = (x * x)?.mean_dim(Some(&[-1]), true)?;
+        let mean = (x * x)?.mean_with(MeanOptions::new().dim(&[-1]).keepdim(true))?;
         x * (mean + 1e-5)?.rsqrt() * w
     }
     vec![

@@ -24,13 +24,13 @@ const FAMILIES: &[Family] = &[
         of(&[rows, n / rows], |x| x.t()?.contiguous())
     }),
     ("sum", 1, MOST, |n| of(&[n], |x| x.sum())),
-    ("softmax", 1, MOST, |n| of(&rows(n), |x| x.softmax(1, None))),
+    ("softmax", 1, MOST, |n| of(&rows(n), |x| x.softmax(1))),
     ("layer_norm", 1, MOST, |n| {
         let sizes = rows(n);
-        of(&sizes, |x| Tensor::layer_norm(x, &x.sizes()[1..], None, None, 1e-5, true))
+        of(&sizes, |x| Tensor::layer_norm(x, &x.sizes()[1..]))
     }),
-    ("sort", 1, MOST, |n| of(&[n], |x| Ok(x.sort(-1, false)?.0))),
-    ("topk", 16, MOST, |n| of(&[n], |x| Ok(x.topk(10, -1, true, true)?.0))),
+    ("sort", 1, MOST, |n| of(&[n], |x| Ok(x.sort()?.0))),
+    ("topk", 16, MOST, |n| of(&[n], |x| Ok(x.topk(10)?.0))),
     ("index_select", 64, MOST, |n| {
         let (x, ids) = (fill(&[n / 64, 64], 1)?, indices(&[n / 64], (n / 64) as u32, 2)?);
         Ok(Box::new(move || x.index_select(0, &ids)))

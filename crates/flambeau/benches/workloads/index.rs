@@ -26,12 +26,12 @@ pub(super) fn workloads() -> Vec<Workload> {
         }),
         Workload::new("index.embedding.fwd", || {
             let (table, ids) = (fill(&[50257, 768], 1)?, indices(&[32, 512], 50257, 2)?);
-            Ok(move || Tensor::embedding(&table, &ids, -1, false, false))
+            Ok(move || Tensor::embedding(&table, &ids))
         }),
         Workload::new("index.embedding.fwd_bwd", || {
             let (table, ids) = (leaf(&[50257, 768], 1)?, indices(&[32, 512], 50257, 2)?);
             let leaves = vec![table.clone()];
-            Ok(backward_of(leaves, 0, move || Tensor::embedding(&table, &ids, -1, false, false)))
+            Ok(backward_of(leaves, 0, move || Tensor::embedding(&table, &ids)))
         }),
     ]
 }

@@ -3,6 +3,7 @@
 use super::Workload;
 use super::data::{fill_as, leaf};
 use super::measure::backward_of;
+use flambeau::options::LinearOptions;
 use flambeau::{ScalarType, Tensor};
 
 pub(super) fn workloads() -> Vec<Workload> {
@@ -25,7 +26,7 @@ pub(super) fn workloads() -> Vec<Workload> {
         Workload::new("linalg.linear.fwd_bwd", || {
             let (x, w, b) = (leaf(&[512, 1024], 1)?, leaf(&[1024, 1024], 2)?, leaf(&[1024], 3)?);
             let leaves = vec![x.clone(), w.clone(), b.clone()];
-            Ok(backward_of(leaves, 1, move || Tensor::linear(&x, &w, Some(&b))))
+            Ok(backward_of(leaves, 1, move || Tensor::linear_with(&x, &w, LinearOptions::new().bias(&b))))
         }),
     ]);
     all

@@ -4,6 +4,7 @@ use super::data::{Params, fill, indices};
 use super::nn::{attend, cross_entropy};
 use super::{Call, Workload};
 use flambeau::nn::optim::{Adam, AdamOptions, AdamW, Optimizer, Sgd, SgdOptions};
+use flambeau::options::{LayerNormOptions, LinearOptions};
 use flambeau::{Autograd, Result, ScalarType, Tensor, inference_mode, ops};
 
 pub(super) fn workloads() -> Vec<Workload> {
@@ -33,7 +34,7 @@ fn sgd(params: Params) -> Result<Sgd> {
 }
 
 fn linear(x: &Tensor, (weight, bias): &(Tensor, Tensor)) -> Result<Tensor> {
-    Tensor::linear(x, weight, Some(bias))
+    Tensor::linear_with(x, weight, LinearOptions::new().bias(bias))
 }
 
 fn tiny_mlp() -> Result<Call> {
@@ -109,7 +110,7 @@ impl Block {
 }
 
 fn norm(x: &Tensor, (weight, bias): &(Tensor, Tensor)) -> Result<Tensor> {
-    Tensor::layer_norm(x, &[WIDTH], Some(weight), Some(bias), 1e-5, true)
+    Tensor::layer_norm_with(x, &[WIDTH], LayerNormOptions::new().weight(weight).bias(bias))
 }
 
 fn gpt() -> Result<Call> {
@@ -122,11 +123,11 @@ fn gpt() -> Result<Call> {
     let ids = indices(&[BATCH, CONTEXT], VOCABULARY as u32, 1)?;
     let targets = indices(&[BATCH * CONTEXT], VOCABULARY as u32, 2)?;
     let loss = move || {
-        let mut x = Tensor::embedding(&tokens, &ids, -1, false, false)?.add(&positions)?;
+        let mut x = Tensor::embedding(&tokens, &ids)?.add(&positions)?;
         for block in &blocks {
             x = block.forward(&x)?;
         }
-        let logits = Tensor::linear(&norm(&x, &last)?, &head, None)?;
+        let logits = Tensor::linear(&norm(&x, &last)?, &head)?;
         cross_entropy(&logits.view(&[BATCH * CONTEXT, VOCABULARY])?, &targets)
     };
     let options = AdamOptions { lr: 3e-4, weight_decay: 0.1, ..Default::default() };
@@ -200,6 +201,6 @@ fn resnet18(batch: i64) -> Result<Call> {
         for block in &blocks {
             h = block.forward(&h)?;
         }
-        linear(&h.mean_dim(Some(&[2, 3]), false)?, &last)
+        linear(&h.mean_dim([2, 3])?, &last)
     }))
 }

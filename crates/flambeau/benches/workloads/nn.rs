@@ -3,6 +3,7 @@
 use super::Workload;
 use super::data::{fill, indices, leaf};
 use super::measure::backward_of;
+use flambeau::options::ScaledDotProductAttentionOptions;
 use flambeau::{Result, Tensor, ops};
 
 /// A convolution: its name, the sizes of input and weight, stride, padding, groups.
@@ -51,7 +52,12 @@ pub(super) fn cross_entropy(logits: &Tensor, ids: &Tensor) -> Result<Tensor> {
 
 /// Causal attention.
 pub(super) fn attend(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
-    Tensor::scaled_dot_product_attention(q, k, v, None, 0.0, true)
+    Tensor::scaled_dot_product_attention_with(
+        q,
+        k,
+        v,
+        ScaledDotProductAttentionOptions::new().is_causal(true),
+    )
 }
 
 fn attention() -> [Workload; 2] {

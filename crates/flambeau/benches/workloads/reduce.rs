@@ -3,23 +3,24 @@
 use super::Workload;
 use super::data::{fill, leaf, positive, requiring_grad};
 use super::measure::backward_of;
+use flambeau::options::{LayerNormOptions, SortOptions, TopkOptions};
 use flambeau::{Result, ScalarType, Tensor, ops};
 
 type Op = fn(&Tensor) -> Result<Tensor>;
 
 const SQUARE: [(&str, Op); 9] = [
-    ("sum_dim0", |x| x.sum_dim_intlist(Some(&[0]), false)),
-    ("sum_dim1", |x| x.sum_dim_intlist(Some(&[1]), false)),
-    ("mean_dim1", |x| x.mean_dim(Some(&[1]), false)),
-    ("max_dim1", |x| x.max_dim(1, false).map(|(values, _)| values)),
-    ("argmax_dim1", |x| x.argmax(Some(1), false)),
-    ("var_dim1", |x| x.var_correction(Some(&[1]))),
-    ("softmax.4096x4096", |x| x.softmax(1, None)),
-    ("log_softmax.4096x4096", |x| x.log_softmax(1, None)),
+    ("sum_dim0", |x| x.sum_dim(0)),
+    ("sum_dim1", |x| x.sum_dim(1)),
+    ("mean_dim1", |x| x.mean_dim(1)),
+    ("max_dim1", |x| x.max_dim(1).map(|(values, _)| values)),
+    ("argmax_dim1", |x| x.argmax_dim(1)),
+    ("var_dim1", |x| x.var_dim(1)),
+    ("softmax.4096x4096", |x| x.softmax(1)),
+    ("log_softmax.4096x4096", |x| x.log_softmax(1)),
     ("cumsum_dim1", |x| x.cumsum(1)),
 ];
 const VOCABULARY: [(&str, Op); 2] =
-    [("softmax.512x50257", |x| x.softmax(1, None)), ("log_softmax.512x50257", |x| x.log_softmax(1, None))];
+    [("softmax.512x50257", |x| x.softmax(1)), ("log_softmax.512x50257", |x| x.log_softmax(1))];
 
 pub(super) fn workloads() -> Vec<Workload> {
     let on = |name: &str, sizes: &'static [i64], op: Op| {
@@ -33,15 +34,17 @@ pub(super) fn workloads() -> Vec<Workload> {
     all.extend(SQUARE.map(|(name, op)| on(name, &[4096, 4096], op)));
     all.extend(VOCABULARY.map(|(name, op)| on(name, &[512, 50257], op)));
     all.extend(norms());
-    all.push(on("sort.1000x1000", &[1000, 1000], |x| x.sort(1, false).map(|(values, _)| values)));
+    all.push(on("sort.1000x1000", &[1000, 1000], |x| {
+        x.sort_with(SortOptions::new().dim(1)).map(|(values, _)| values)
+    }));
     all.push(on("topk10.1000x10000", &[1000, 10000], |x| {
-        x.topk(10, 1, true, true).map(|(values, _)| values)
+        x.topk_with(10, TopkOptions::new().dim(1)).map(|(values, _)| values)
     }));
     all
 }
 
 fn layer_norm(x: &Tensor, w: &Tensor, b: &Tensor) -> Result<Tensor> {
-    Tensor::layer_norm(x, &[1024], Some(w), Some(b), 1e-5, true)
+    Tensor::layer_norm_with(x, &[1024], LayerNormOptions::new().weight(w).bias(b))
 }
 
 fn norms() -> Vec<Workload> {

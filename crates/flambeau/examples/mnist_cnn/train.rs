@@ -7,7 +7,7 @@ use flambeau::nn::data::DataLoader;
 use flambeau::nn::functional::{self, CrossEntropy};
 use flambeau::nn::optim::{Adam, AdamOptions, CosineAnnealing, Optimizer, Scheduler};
 use flambeau::nn::{Forward, Module};
-use flambeau::{Autograd, Device, Generator, Result, no_grad, ops};
+use flambeau::{Autograd, Device, Generator, Result, no_grad};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Pictures that are looked at at once when nothing is learnt.
@@ -69,7 +69,7 @@ fn recognised(model: &Network, digits: &Digits, device: Device) -> Result<usize>
     let mut right = 0;
     for first in (0..digits.len()).step_by(AT_ONCE) {
         let (pictures, labels) = digits.tensors(first..digits.len().min(first + AT_ONCE))?;
-        let said = ops::argmax(&model.forward(&pictures.to(device)?)?, Some(1), false)?.to_vec::<i64>()?;
+        let said = model.forward(&pictures.to(device)?)?.argmax_dim(1)?.to_vec::<i64>()?;
         right += said.iter().zip(labels.to_vec::<i64>()?).filter(|(said, label)| **said == *label).count();
     }
     Ok(right)

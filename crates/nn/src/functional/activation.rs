@@ -3,15 +3,7 @@
 use flambeau_core::{Result, ensure};
 use flambeau_ops::{Tensor, ops};
 
-/// How the normal distribution function of [`gelu`] is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Approximate {
-    /// Exactly.
-    #[default]
-    None,
-    /// By the hyperbolic tangent, as in GPT-2.
-    Tanh,
-}
+pub use flambeau_ops::ops::options::Approximate;
 
 /// `x Φ(x)`, where `Φ` is the normal distribution function: Hendrycks and Gimpel, 2016.
 ///
@@ -28,11 +20,7 @@ pub enum Approximate {
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 pub fn gelu(input: &Tensor, approximate: Approximate) -> Result<Tensor> {
-    let name = match approximate {
-        Approximate::None => "none",
-        Approximate::Tanh => "tanh",
-    };
-    ops::gelu(input, name)
+    ops::gelu(input, approximate.as_str())
 }
 
 /// Functions of one tensor that are operators without options.

@@ -2,6 +2,7 @@
 
 use super::Size;
 use flambeau_core::{Result, bail, ensure};
+use flambeau_ops::ops::options::ConvPadding;
 use flambeau_ops::{Tensor, ops};
 
 /// How much is added around the input of a convolution.
@@ -73,8 +74,12 @@ pub(crate) fn conv<const N: usize>(
     };
     match padding {
         Padding::Size(sizes) => with_sizes(input, weight, bias, stride, sizes, dilation, *groups),
-        Padding::Same => with_name(input, weight, bias, stride, "same", dilation, *groups),
-        Padding::Valid => with_name(input, weight, bias, stride, "valid", dilation, *groups),
+        Padding::Same => {
+            with_name(input, weight, bias, stride, ConvPadding::Same.as_str(), dilation, *groups)
+        }
+        Padding::Valid => {
+            with_name(input, weight, bias, stride, ConvPadding::Valid.as_str(), dilation, *groups)
+        }
     }
 }
 

@@ -6,34 +6,14 @@ use flambeau_core::{Result, ensure};
 use flambeau_ops::{Tensor, ops};
 use std::f64::consts::PI;
 
-/// What is made of the losses of all elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Reduction {
-    /// Nothing: a loss for each.
-    None,
-    /// Their mean.
-    #[default]
-    Mean,
-    /// Their sum.
-    Sum,
-}
+pub use flambeau_ops::ops::options::Reduction;
 
-impl Reduction {
-    /// The number by which operators know it.
-    fn number(self) -> i64 {
-        match self {
-            Reduction::None => 0,
-            Reduction::Mean => 1,
-            Reduction::Sum => 2,
-        }
-    }
-
-    fn of(self, losses: Tensor) -> Result<Tensor> {
-        match self {
-            Reduction::None => Ok(losses),
-            Reduction::Mean => ops::mean(&losses, None),
-            Reduction::Sum => ops::sum(&losses, None),
-        }
+/// The losses of all elements, reduced.
+fn reduced(reduction: Reduction, losses: Tensor) -> Result<Tensor> {
+    match reduction {
+        Reduction::None => Ok(losses),
+        Reduction::Mean => losses.mean(),
+        Reduction::Sum => losses.sum(),
     }
 }
 
@@ -98,17 +78,17 @@ plain_losses! {
     /// assert_eq!(mse_loss(&x, &y, Reduction::Mean)?.item::<f64>()?, 2.5);
     /// # Ok::<(), flambeau_core::Error>(())
     /// ```
-    MseLoss, mse_loss, |input, target, reduction| ops::mse_loss(input, target, reduction.number());
+    MseLoss, mse_loss, |input, target, reduction| ops::mse_loss(input, target, reduction.as_int());
     /// `|x - y|`, of the same sizes.
-    L1Loss, l1_loss, |input, target, reduction| ops::l1_loss(input, target, reduction.number());
+    L1Loss, l1_loss, |input, target, reduction| ops::l1_loss(input, target, reduction.as_int());
     /// `log(1 + exp(-x y))`, where `y` is 1 or -1.
     SoftMarginLoss, soft_margin_loss, |input, target, reduction| {
-        reduction.of(ops::log1p(&ops::exp(&ops::neg(&(input * target)?)?)?)?)
+        reduced(reduction, ops::log1p(&ops::exp(&ops::neg(&(input * target)?)?)?)?)
     };
     /// Of several right classes, `[n, classes]`: by how much other classes violate the margin to them. `y` lists the right ones
     /// before its first -1.
     MultiLabelMarginLoss, multilabel_margin_loss, |input, target, reduction| {
-        ops::multilabel_margin_loss(input, target, reduction.number())
+        ops::multilabel_margin_loss(input, target, reduction.as_int())
     };
 }
 
@@ -129,8 +109,8 @@ module_options! {
 pub fn smooth_l1_loss(input: &Tensor, target: &Tensor, options: SmoothL1) -> Result<Tensor> {
     check_same("smooth_l1_loss", input, target)?;
     match options.beta == 0.0 {
-        true => ops::l1_loss(input, target, options.reduction.number()),
-        false => ops::smooth_l1_loss(input, target, options.reduction.number(), options.beta),
+        true => ops::l1_loss(input, target, options.reduction.as_int()),
+        false => ops::smooth_l1_loss(input, target, options.reduction.as_int(), options.beta),
     }
 }
 
@@ -150,7 +130,7 @@ module_options! {
 /// `Shape` unless both have the same sizes, `InvalidArgument` unless `delta > 0`.
 pub fn huber_loss(input: &Tensor, target: &Tensor, options: Huber) -> Result<Tensor> {
     check_same("huber_loss", input, target)?;
-    ops::huber_loss(input, target, options.reduction.number(), options.delta)
+    ops::huber_loss(input, target, options.reduction.as_int(), options.delta)
 }
 
 module_options! {
@@ -184,7 +164,7 @@ module_options! {
 /// ```
 pub fn cross_entropy(input: &Tensor, target: &Tensor, options: CrossEntropy) -> Result<Tensor> {
     let CrossEntropy { weight, ignore_index, label_smoothing, reduction } = options;
-    ops::cross_entropy_loss(input, target, weight.as_ref(), reduction.number(), ignore_index, label_smoothing)
+    ops::cross_entropy_loss(input, target, weight.as_ref(), reduction.as_int(), ignore_index, label_smoothing)
 }
 
 module_options! {
@@ -206,7 +186,7 @@ module_options! {
 /// `Shape` for sizes that do not fit, `Index` for a class that is none.
 pub fn nll_loss(input: &Tensor, target: &Tensor, options: Nll) -> Result<Tensor> {
     let Nll { weight, ignore_index, reduction } = options;
-    ops::nll_loss_nd(input, target, weight.as_ref(), reduction.number(), ignore_index)
+    ops::nll_loss_nd(input, target, weight.as_ref(), reduction.as_int(), ignore_index)
 }
 
 module_options! {
@@ -227,7 +207,7 @@ module_options! {
 pub fn binary_cross_entropy(input: &Tensor, target: &Tensor, options: Bce) -> Result<Tensor> {
     check_same("binary_cross_entropy", input, target)?;
     let weight = options.weight.map(|weight| ops::expand(&weight, target.sizes(), false)).transpose()?;
-    ops::binary_cross_entropy(input, target, weight.as_ref(), options.reduction.number())
+    ops::binary_cross_entropy(input, target, weight.as_ref(), options.reduction.as_int())
 }
 
 module_options! {
@@ -254,7 +234,7 @@ pub fn binary_cross_entropy_with_logits(
 ) -> Result<Tensor> {
     check_same("binary_cross_entropy_with_logits", input, target)?;
     let BceWithLogits { weight, pos_weight, reduction } = options;
-    let number = reduction.number();
+    let number = reduction.as_int();
     ops::binary_cross_entropy_with_logits(input, target, weight.as_ref(), pos_weight.as_ref(), number)
 }
 
@@ -278,10 +258,10 @@ pub fn kl_div(input: &Tensor, target: &Tensor, options: KlDiv) -> Result<Tensor>
     check_same("kl_div", input, target)?;
     let KlDiv { log_target, batch_mean, reduction } = options;
     if batch_mean {
-        let sum = ops::kl_div(input, target, Reduction::Sum.number(), log_target)?;
+        let sum = ops::kl_div(input, target, Reduction::Sum.as_int(), log_target)?;
         return sum / input.size(0)? as f64;
     }
-    ops::kl_div(input, target, reduction.number(), log_target)
+    ops::kl_div(input, target, reduction.as_int(), log_target)
 }
 
 module_options! {
@@ -311,7 +291,7 @@ pub fn poisson_nll_loss(input: &Tensor, target: &Tensor, options: PoissonNll) ->
     if options.full {
         loss = (loss + stirling(target))?;
     }
-    options.reduction.of(loss)
+    reduced(options.reduction, loss)
 }
 
 /// `log y!` of counts above 1, and 0 of others.
@@ -353,7 +333,7 @@ pub fn gaussian_nll_loss(
     if options.full {
         loss = (loss + 0.5 * (2.0 * PI).ln())?;
     }
-    options.reduction.of(loss)
+    reduced(options.reduction, loss)
 }
 
 impl GaussianNll {
@@ -384,7 +364,7 @@ pub fn hinge_embedding_loss(input: &Tensor, target: &Tensor, options: HingeEmbed
     check_same("hinge_embedding_loss", input, target)?;
     let below = ops::clamp_min(&(options.margin - input)?, 0.into())?;
     let far = where_not(target, 1, &below)?;
-    options.reduction.of((far + where_not(target, -1, input)?)?)
+    reduced(options.reduction, (far + where_not(target, -1, input)?)?)
 }
 
 /// `value` where `target` is not `side`, 0 elsewhere.
@@ -415,7 +395,7 @@ pub fn margin_ranking_loss(
     check_same("margin_ranking_loss", first, second)?;
     check_same("margin_ranking_loss", first, target)?;
     let ahead = (target * (first - second))?;
-    options.reduction.of(ops::clamp_min(&(options.margin - ahead)?, 0.into())?)
+    reduced(options.reduction, ops::clamp_min(&(options.margin - ahead)?, 0.into())?)
 }
 
 impl MarginRanking {
@@ -457,7 +437,7 @@ pub fn cosine_embedding_loss(
     check_same("cosine_embedding_loss", &cosine, target)?;
     let above = ops::clamp_min(&(&cosine - options.margin)?, 0.into())?;
     let near = where_not(target, -1, &(1.0 - &cosine)?)?;
-    options.reduction.of((near + where_not(target, 1, &above)?)?)
+    reduced(options.reduction, (near + where_not(target, 1, &above)?)?)
 }
 
 impl CosineEmbedding {
@@ -497,7 +477,7 @@ pub fn multilabel_soft_margin_loss(
     if let Some(weight) = &options.weight {
         loss = (loss * weight)?;
     }
-    options.reduction.of(ops::mean_dim(&loss, Some(&[-1]), false, None)?)
+    reduced(options.reduction, ops::mean_dim(&loss, Some(&[-1]), false, None)?)
 }
 
 module_options! {
@@ -522,7 +502,7 @@ module_options! {
 pub fn multi_margin_loss(input: &Tensor, target: &Tensor, options: MultiMargin) -> Result<Tensor> {
     let MultiMargin { weight, margin, squared, reduction } = options;
     let power = if squared { 2 } else { 1 };
-    ops::multi_margin_loss(input, target, power.into(), margin.into(), weight.as_ref(), reduction.number())
+    ops::multi_margin_loss(input, target, power.into(), margin.into(), weight.as_ref(), reduction.as_int())
 }
 
 module_options! {
@@ -561,7 +541,7 @@ pub fn triplet_margin_loss(
     if swap {
         far = ops::minimum(&far, &distance(positive, negative)?)?;
     }
-    reduction.of(ops::clamp_min(&((near - far)? + margin)?, 0.into())?)
+    reduced(reduction, ops::clamp_min(&((near - far)? + margin)?, 0.into())?)
 }
 
 impl TripletMargin {

@@ -125,7 +125,7 @@ impl Scratch {
         let Some(tensor) = found else {
             bail!(Internal, "a step needs more scratch tensors than it declared")
         };
-        tensor.slice(0, Some(0), Some(param.numel()), 1)?.view(param.sizes())
+        tensor.slice(0, 0, param.numel())?.view(param.sizes())
     }
 
     /// The gradient that a step uses: negated to maximise, and with weight decay; in scratch tensor 0 unless it is `grad` itself.

@@ -18,7 +18,10 @@ operator! {
 }
 
 operator! {
-    /// `softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions; and for each query its maximum score and the inverse of the sum of its exponentials.
+    /// `softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions;
+    /// and for each query its maximum score and the inverse of the sum of its exponentials.
+    ///
+    /// With `is_causal` query `i` attends to keys `0..=i`. The result for a query without keys is zero.
     _TILED_ATTENTION: "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
         _tiled_attention(query: &Tensor, key: &Tensor, value: &Tensor, attn_bias: Option<&Tensor>, is_causal: bool,
         scale: f64) -> (Tensor, Tensor, Tensor), by [query, key, value, attn_bias];

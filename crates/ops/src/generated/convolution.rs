@@ -90,6 +90,8 @@ operator! {
 
 operator! {
     /// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
+    ///
+    /// Each list has a value for each dimension, or one for all. The result has the memory format of `input`.
     CONVOLUTION: "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
         convolution(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
         dilation: &[i64], transposed: bool, output_padding: &[i64], groups: i64) -> Tensor, by [input, weight, bias];

@@ -129,7 +129,7 @@ operator! {
 }
 
 operator! {
-    /// `y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`.
+    /// `y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`. The first factor is not read.
     _LINEAR_RECURRENCE: "_linear_recurrence(Tensor factor, Tensor input, int dim, bool reverse) -> Tensor",
         _linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Tensor, by [factor, input];
     Cpu => {

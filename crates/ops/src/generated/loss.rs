@@ -9,7 +9,7 @@ use crate::{Tensor, native};
 use flambeau_core::Scalar;
 
 operator! {
-    /// `(self - target)^2`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    /// `(self - target)^2`.
     MSE_LOSS: "mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", mse_loss(self_: &Tensor,
         target: &Tensor, reduction: i64) -> Tensor, by [self_, target];
     Cpu => {
@@ -71,14 +71,14 @@ operator! {
 }
 
 operator! {
-    /// `abs(self - target)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    /// `abs(self - target)`.
     L1_LOSS: "l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", l1_loss(self_: &Tensor,
         target: &Tensor, reduction: i64) -> Tensor, by [self_, target];
     CompositeImplicitAutograd => native::nn::loss::l1_loss(self_, target, reduction),
 }
 
 operator! {
-    /// `0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    /// `0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`.
     SMOOTH_L1_LOSS: "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
         smooth_l1_loss(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Tensor, by [self_, target];
     Cpu => {
@@ -141,7 +141,7 @@ operator! {
 }
 
 operator! {
-    /// `0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    /// `0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`.
     HUBER_LOSS: "huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
         huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Tensor, by [self_, target];
     Cpu => {
@@ -204,7 +204,7 @@ operator! {
 }
 
 operator! {
-    /// `-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    /// `-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1.
     BINARY_CROSS_ENTROPY: "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
         binary_cross_entropy(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64) -> Tensor,
         by [self_, target, weight];
@@ -276,7 +276,7 @@ operator! {
 }
 
 operator! {
-    /// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    /// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow.
     BINARY_CROSS_ENTROPY_WITH_LOGITS: "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor",
         binary_cross_entropy_with_logits(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>,
         pos_weight: Option<&Tensor>, reduction: i64) -> Tensor, by [self_, target, weight, pos_weight];
@@ -330,7 +330,7 @@ operator! {
 }
 
 operator! {
-    /// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    /// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`.
     KL_DIV: "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
         kl_div(self_: &Tensor, target: &Tensor, reduction: i64, log_target: bool) -> Tensor, by [self_, target];
     Cpu => {
@@ -550,7 +550,7 @@ operator! {
 }
 
 operator! {
-    /// `-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
+    /// `-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1.
     CROSS_ENTROPY_LOSS: "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor",
         cross_entropy_loss(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
         ignore_index: i64, label_smoothing: f64) -> Tensor, by [self_, target, weight];

@@ -17,32 +17,157 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The gradient of `elu`, from its input or its result.
-    pub fn elu_backward(
-        grad_output: &Tensor,
-        alpha: impl Into<Scalar>,
-        scale: impl Into<Scalar>,
-        input_scale: impl Into<Scalar>,
-        is_result: bool,
-        self_or_result: &Tensor,
-    ) -> Result<Tensor> {
-        super::activation::elu_backward(
-            grad_output,
-            alpha.into(),
-            scale.into(),
-            input_scale.into(),
-            is_result,
-            self_or_result,
-        )
+    /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
+    pub fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor> {
+        super::activation::threshold(self, threshold.into(), value.into())
     }
 
-    /// `grad_output * output * (1 - output)`, the gradient of `sigmoid` from its result.
-    pub fn sigmoid_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-        super::activation::sigmoid_backward(grad_output, output)
+    /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated. The result is written into `self`.
+    pub fn threshold_(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<&Tensor> {
+        super::activation::threshold_(self, threshold.into(), value.into())?;
+        Ok(self)
     }
 
-    /// `grad_output * (1 - output^2)`, the gradient of `tanh` from its result.
-    pub fn tanh_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-        super::activation::tanh_backward(grad_output, output)
+    /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
+    ///
+    /// [`gelu_with`](Tensor::gelu_with) takes options.
+    pub fn gelu(&self) -> Result<Tensor> {
+        super::activation::gelu(self, "none")
+    }
+
+    /// [`gelu`](Tensor::gelu) with options: `approximate`.
+    pub fn gelu_with(&self, options: super::options::GeluOptions) -> Result<Tensor> {
+        super::activation::gelu(self, options.approximate.as_str())
+    }
+
+    /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`. The result is written into `self`.
+    ///
+    /// [`gelu_with_`](Tensor::gelu_with_) takes options.
+    pub fn gelu_(&self) -> Result<&Tensor> {
+        super::activation::gelu_(self, "none")?;
+        Ok(self)
+    }
+
+    /// [`gelu_`](Tensor::gelu_) with options: `approximate`.
+    pub fn gelu_with_(&self, options: super::options::GeluOptions) -> Result<&Tensor> {
+        super::activation::gelu_(self, options.approximate.as_str())?;
+        Ok(self)
+    }
+
+    /// `self * sigmoid(self)`.
+    pub fn silu(&self) -> Result<Tensor> {
+        super::activation::silu(self)
+    }
+
+    /// `self * sigmoid(self)`. The result is written into `self`.
+    pub fn silu_(&self) -> Result<&Tensor> {
+        super::activation::silu_(self)?;
+        Ok(self)
+    }
+
+    /// `self * tanh(log(1 + exp(self)))`.
+    pub fn mish(&self) -> Result<Tensor> {
+        super::activation::mish(self)
+    }
+
+    /// `self * tanh(log(1 + exp(self)))`. The result is written into `self`.
+    pub fn mish_(&self) -> Result<&Tensor> {
+        super::activation::mish_(self)?;
+        Ok(self)
+    }
+
+    /// `log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold.
+    ///
+    /// [`softplus_with`](Tensor::softplus_with) takes options.
+    pub fn softplus(&self) -> Result<Tensor> {
+        super::activation::softplus(self, Scalar::Int(1), Scalar::Int(20))
+    }
+
+    /// [`softplus`](Tensor::softplus) with options: `beta`, `threshold`.
+    pub fn softplus_with(&self, options: super::options::SoftplusOptions) -> Result<Tensor> {
+        super::activation::softplus(self, options.beta, options.threshold)
+    }
+
+    /// `self` above 0, `negative_slope * self` elsewhere.
+    ///
+    /// [`leaky_relu_with`](Tensor::leaky_relu_with) takes options.
+    pub fn leaky_relu(&self) -> Result<Tensor> {
+        super::activation::leaky_relu(self, Scalar::Float(0.01))
+    }
+
+    /// [`leaky_relu`](Tensor::leaky_relu) with options: `negative_slope`.
+    pub fn leaky_relu_with(&self, options: super::options::LeakyReluOptions) -> Result<Tensor> {
+        super::activation::leaky_relu(self, options.negative_slope)
+    }
+
+    /// `self` above 0, `negative_slope * self` elsewhere. The result is written into `self`.
+    ///
+    /// [`leaky_relu_with_`](Tensor::leaky_relu_with_) takes options.
+    pub fn leaky_relu_(&self) -> Result<&Tensor> {
+        super::activation::leaky_relu_(self, Scalar::Float(0.01))?;
+        Ok(self)
+    }
+
+    /// [`leaky_relu_`](Tensor::leaky_relu_) with options: `negative_slope`.
+    pub fn leaky_relu_with_(&self, options: super::options::LeakyReluOptions) -> Result<&Tensor> {
+        super::activation::leaky_relu_(self, options.negative_slope)?;
+        Ok(self)
+    }
+
+    /// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
+    ///
+    /// [`elu_with`](Tensor::elu_with) takes options.
+    pub fn elu(&self) -> Result<Tensor> {
+        super::activation::elu(self, Scalar::Int(1), Scalar::Int(1), Scalar::Int(1))
+    }
+
+    /// [`elu`](Tensor::elu) with options: `alpha`, `scale`, `input_scale`.
+    pub fn elu_with(&self, options: super::options::EluOptions) -> Result<Tensor> {
+        super::activation::elu(self, options.alpha, options.scale, options.input_scale)
+    }
+
+    /// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere. The result is written into `self`.
+    ///
+    /// [`elu_with_`](Tensor::elu_with_) takes options.
+    pub fn elu_(&self) -> Result<&Tensor> {
+        super::activation::elu_(self, Scalar::Int(1), Scalar::Int(1), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// [`elu_`](Tensor::elu_) with options: `alpha`, `scale`, `input_scale`.
+    pub fn elu_with_(&self, options: super::options::EluOptions) -> Result<&Tensor> {
+        super::activation::elu_(self, options.alpha, options.scale, options.input_scale)?;
+        Ok(self)
+    }
+
+    /// `min(max(self, min_val), max_val)`, in the type of `self`.
+    ///
+    /// [`hardtanh_with`](Tensor::hardtanh_with) takes options.
+    pub fn hardtanh(&self) -> Result<Tensor> {
+        super::activation::hardtanh(self, Scalar::Int(-1), Scalar::Int(1))
+    }
+
+    /// [`hardtanh`](Tensor::hardtanh) with options: `min_val`, `max_val`.
+    pub fn hardtanh_with(&self, options: super::options::HardtanhOptions) -> Result<Tensor> {
+        super::activation::hardtanh(self, options.min_val, options.max_val)
+    }
+
+    /// `self = min(max(self, min_val), max_val)`.
+    ///
+    /// [`hardtanh_with_`](Tensor::hardtanh_with_) takes options.
+    pub fn hardtanh_(&self) -> Result<&Tensor> {
+        super::activation::hardtanh_(self, Scalar::Int(-1), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// [`hardtanh_`](Tensor::hardtanh_) with options: `min_val`, `max_val`.
+    pub fn hardtanh_with_(&self, options: super::options::HardtanhOptions) -> Result<&Tensor> {
+        super::activation::hardtanh_(self, options.min_val, options.max_val)?;
+        Ok(self)
+    }
+
+    /// `log(1 / (1 + exp(-self)))`.
+    pub fn log_sigmoid(&self) -> Result<Tensor> {
+        super::activation::log_sigmoid(self)
     }
 }

@@ -7,17 +7,163 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self`, but 0 from `-lambd` to `lambd`.
-    pub fn hardshrink(&self, lambd: impl Into<Scalar>) -> Result<Tensor> {
-        super::activation_piecewise::hardshrink(self, lambd.into())
+    ///
+    /// [`hardshrink_with`](Tensor::hardshrink_with) takes options.
+    pub fn hardshrink(&self) -> Result<Tensor> {
+        super::activation_piecewise::hardshrink(self, Scalar::Float(0.5))
     }
 
-    /// `grad_out` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `hardshrink`.
-    pub fn hardshrink_backward(&self, grad_out: &Tensor, lambd: impl Into<Scalar>) -> Result<Tensor> {
-        super::activation_piecewise::hardshrink_backward(grad_out, self, lambd.into())
+    /// [`hardshrink`](Tensor::hardshrink) with options: `lambd`.
+    pub fn hardshrink_with(&self, options: super::options::HardshrinkOptions) -> Result<Tensor> {
+        super::activation_piecewise::hardshrink(self, options.lambd)
+    }
+
+    /// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
+    ///
+    /// [`softshrink_with`](Tensor::softshrink_with) takes options.
+    pub fn softshrink(&self) -> Result<Tensor> {
+        super::activation_piecewise::softshrink(self, Scalar::Float(0.5))
+    }
+
+    /// [`softshrink`](Tensor::softshrink) with options: `lambd`.
+    pub fn softshrink_with(&self, options: super::options::SoftshrinkOptions) -> Result<Tensor> {
+        super::activation_piecewise::softshrink(self, options.lambd)
+    }
+
+    /// `min(max(self + 3, 0), 6) / 6`.
+    pub fn hardsigmoid(&self) -> Result<Tensor> {
+        super::activation_piecewise::hardsigmoid(self)
+    }
+
+    /// `min(max(self + 3, 0), 6) / 6`. The result is written into `self`.
+    pub fn hardsigmoid_(&self) -> Result<&Tensor> {
+        super::activation_piecewise::hardsigmoid_(self)?;
+        Ok(self)
+    }
+
+    /// `self * min(max(self + 3, 0), 6) / 6`.
+    pub fn hardswish(&self) -> Result<Tensor> {
+        super::activation_piecewise::hardswish(self)
+    }
+
+    /// `self * min(max(self + 3, 0), 6) / 6`. The result is written into `self`.
+    pub fn hardswish_(&self) -> Result<&Tensor> {
+        super::activation_piecewise::hardswish_(self)?;
+        Ok(self)
+    }
+
+    /// `max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`.
+    ///
+    /// [`celu_with`](Tensor::celu_with) takes options.
+    pub fn celu(&self) -> Result<Tensor> {
+        super::activation_piecewise::celu(self, Scalar::Float(1.0))
+    }
+
+    /// [`celu`](Tensor::celu) with options: `alpha`.
+    pub fn celu_with(&self, options: super::options::CeluOptions) -> Result<Tensor> {
+        super::activation_piecewise::celu(self, options.alpha)
+    }
+
+    /// `celu` in place.
+    ///
+    /// [`celu_with_`](Tensor::celu_with_) takes options.
+    pub fn celu_(&self) -> Result<&Tensor> {
+        super::activation_piecewise::celu_(self, Scalar::Float(1.0))?;
+        Ok(self)
+    }
+
+    /// [`celu_`](Tensor::celu_) with options: `alpha`.
+    pub fn celu_with_(&self, options: super::options::CeluOptions) -> Result<&Tensor> {
+        super::activation_piecewise::celu_(self, options.alpha)?;
+        Ok(self)
+    }
+
+    /// `s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which preserve mean and variance.
+    pub fn selu(&self) -> Result<Tensor> {
+        super::activation_piecewise::selu(self)
+    }
+
+    /// `selu` in place.
+    pub fn selu_(&self) -> Result<&Tensor> {
+        super::activation_piecewise::selu_(self)?;
+        Ok(self)
+    }
+
+    /// `min(max(self, 0), 6)`.
+    pub fn relu6(&self) -> Result<Tensor> {
+        super::activation_piecewise::relu6(self)
+    }
+
+    /// `self = min(max(self, 0), 6)`.
+    pub fn relu6_(&self) -> Result<&Tensor> {
+        super::activation_piecewise::relu6_(self)?;
+        Ok(self)
+    }
+
+    /// `a * sigmoid(b)`, where a and b are the halves of `self` along `dim`.
+    ///
+    /// [`glu_with`](Tensor::glu_with) takes options.
+    pub fn glu(&self) -> Result<Tensor> {
+        super::activation_piecewise::glu(self, -1)
+    }
+
+    /// [`glu`](Tensor::glu) with options: `dim`.
+    pub fn glu_with(&self, options: super::options::GluOptions) -> Result<Tensor> {
+        super::activation_piecewise::glu(self, options.dim)
     }
 
     /// `self` above 0, `weight * self` elsewhere, with the weight of its channel.
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
         super::activation_piecewise::prelu(self, weight)
+    }
+
+    /// `leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, and with `(lower + upper) / 2` otherwise.
+    ///
+    /// [`rrelu_with`](Tensor::rrelu_with) takes options.
+    pub fn rrelu(&self) -> Result<Tensor> {
+        super::activation_piecewise::rrelu(
+            self,
+            Scalar::Float(0.125),
+            Scalar::Float(0.3333333333333333),
+            false,
+            None,
+        )
+    }
+
+    /// [`rrelu`](Tensor::rrelu) with options: `lower`, `upper`, `training`, `generator`.
+    pub fn rrelu_with(&self, options: super::options::RreluOptions<'_>) -> Result<Tensor> {
+        super::activation_piecewise::rrelu(
+            self,
+            options.lower,
+            options.upper,
+            options.training,
+            options.generator,
+        )
+    }
+
+    /// `rrelu` in place.
+    ///
+    /// [`rrelu_with_`](Tensor::rrelu_with_) takes options.
+    pub fn rrelu_(&self) -> Result<&Tensor> {
+        super::activation_piecewise::rrelu_(
+            self,
+            Scalar::Float(0.125),
+            Scalar::Float(0.3333333333333333),
+            false,
+            None,
+        )?;
+        Ok(self)
+    }
+
+    /// [`rrelu_`](Tensor::rrelu_) with options: `lower`, `upper`, `training`, `generator`.
+    pub fn rrelu_with_(&self, options: super::options::RreluOptions<'_>) -> Result<&Tensor> {
+        super::activation_piecewise::rrelu_(
+            self,
+            options.lower,
+            options.upper,
+            options.training,
+            options.generator,
+        )?;
+        Ok(self)
     }
 }

@@ -73,69 +73,13 @@ impl Tensor {
         )
     }
 
-    /// `linspace` between two numbers in tensors without dimensions.
-    pub fn linspace_tensor_tensor(
-        start: &Tensor,
-        end: &Tensor,
-        steps: i64,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
-        let options = options.into();
-        super::arange_linspace::linspace_tensor_tensor(
-            start,
-            end,
-            steps,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
-        )
-    }
-
-    /// `linspace` from a number in a tensor without dimensions to a number.
-    pub fn linspace_tensor_scalar(
-        start: &Tensor,
-        end: impl Into<Scalar>,
-        steps: i64,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
-        let options = options.into();
-        super::arange_linspace::linspace_tensor_scalar(
-            start,
-            end.into(),
-            steps,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
-        )
-    }
-
-    /// `linspace` from a number to a number in a tensor without dimensions.
-    pub fn linspace_scalar_tensor(
-        start: impl Into<Scalar>,
-        end: &Tensor,
-        steps: i64,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
-        let options = options.into();
-        super::arange_linspace::linspace_scalar_tensor(
-            start.into(),
-            end,
-            steps,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
-        )
-    }
-
     /// `base^e` for `steps` evenly spaced exponents e from `start` to `end`, both included.
+    ///
+    /// [`logspace_with`](Tensor::logspace_with) takes options.
     pub fn logspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
         steps: i64,
-        base: f64,
         options: impl Into<TensorOptions>,
     ) -> Result<Tensor> {
         let options = options.into();
@@ -143,7 +87,7 @@ impl Tensor {
             start.into(),
             end.into(),
             steps,
-            base,
+            10.0,
             options.dtype,
             options.layout,
             options.device,
@@ -151,66 +95,24 @@ impl Tensor {
         )
     }
 
-    /// `logspace` between two numbers in tensors without dimensions.
-    pub fn logspace_tensor_tensor(
-        start: &Tensor,
-        end: &Tensor,
-        steps: i64,
-        base: f64,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
-        let options = options.into();
-        super::arange_linspace::logspace_tensor_tensor(
-            start,
-            end,
-            steps,
-            base,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
-        )
-    }
-
-    /// `logspace` from a number in a tensor without dimensions to a number.
-    pub fn logspace_tensor_scalar(
-        start: &Tensor,
+    /// [`logspace`](Tensor::logspace) with options: `base`.
+    pub fn logspace_with(
+        start: impl Into<Scalar>,
         end: impl Into<Scalar>,
         steps: i64,
-        base: f64,
-        options: impl Into<TensorOptions>,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::LogspaceOptions,
     ) -> Result<Tensor> {
-        let options = options.into();
-        super::arange_linspace::logspace_tensor_scalar(
-            start,
+        let tensor_options = tensor_options.into();
+        super::arange_linspace::logspace(
+            start.into(),
             end.into(),
             steps,
-            base,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
-        )
-    }
-
-    /// `logspace` from a number to a number in a tensor without dimensions.
-    pub fn logspace_scalar_tensor(
-        start: impl Into<Scalar>,
-        end: &Tensor,
-        steps: i64,
-        base: f64,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
-        let options = options.into();
-        super::arange_linspace::logspace_scalar_tensor(
-            start.into(),
-            end,
-            steps,
-            base,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
+            options.base,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
         )
     }
 }

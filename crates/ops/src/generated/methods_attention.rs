@@ -11,56 +11,28 @@ impl Tensor {
     /// A boolean mask is true for the keys that a query attends to; a floating point mask is added to the scores. With `is_causal` query `i` attends to keys `0..=i`.
     /// The result for a query without keys is zero. With `enable_gqa` the heads, dimension -3, of `key` and `value` serve several heads of `query`
     /// each.
-    pub fn scaled_dot_product_attention(
+    ///
+    /// [`scaled_dot_product_attention_with`](Tensor::scaled_dot_product_attention_with) takes options.
+    pub fn scaled_dot_product_attention(query: &Tensor, key: &Tensor, value: &Tensor) -> Result<Tensor> {
+        super::attention::scaled_dot_product_attention(query, key, value, None, 0.0, false, None, false)
+    }
+
+    /// [`scaled_dot_product_attention`](Tensor::scaled_dot_product_attention) with options: `attn_mask`, `dropout_p`, `is_causal`, `scale`, `enable_gqa`.
+    pub fn scaled_dot_product_attention_with(
         query: &Tensor,
         key: &Tensor,
         value: &Tensor,
-        attn_mask: Option<&Tensor>,
-        dropout_p: f64,
-        is_causal: bool,
+        options: super::options::ScaledDotProductAttentionOptions<'_>,
     ) -> Result<Tensor> {
         super::attention::scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, None, false,
-        )
-    }
-
-    /// `softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions;
-    /// and for each query its maximum score and the inverse of the sum of its exponentials.
-    ///
-    /// With `is_causal` query `i` attends to keys `0..=i`. The result for a query without keys is zero.
-    pub fn _tiled_attention(
-        query: &Tensor,
-        key: &Tensor,
-        value: &Tensor,
-        attn_bias: Option<&Tensor>,
-        is_causal: bool,
-        scale: f64,
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::attention::_tiled_attention(query, key, value, attn_bias, is_causal, scale)
-    }
-
-    /// The gradients of query, key and value of `_tiled_attention`, from the gradient of its result and its statistics of each query.
-    pub fn _tiled_attention_backward(
-        grad_output: &Tensor,
-        query: &Tensor,
-        key: &Tensor,
-        value: &Tensor,
-        attn_bias: Option<&Tensor>,
-        max_score: &Tensor,
-        inverse_sum: &Tensor,
-        is_causal: bool,
-        scale: f64,
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::attention::_tiled_attention_backward(
-            grad_output,
             query,
             key,
             value,
-            attn_bias,
-            max_score,
-            inverse_sum,
-            is_causal,
-            scale,
+            options.attn_mask,
+            options.dropout_p,
+            options.is_causal,
+            options.scale,
+            options.enable_gqa,
         )
     }
 }

@@ -7,46 +7,122 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self + alpha * other`, with broadcasting and type promotion.
+    ///
+    /// [`add_with`](Tensor::add_with) takes options.
     pub fn add(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::add_tensor(self, other, Scalar::Int(1))
     }
 
+    /// [`add`](Tensor::add) with options: `alpha`.
+    pub fn add_with(&self, other: &Tensor, options: super::options::AddOptions) -> Result<Tensor> {
+        super::binary::add_tensor(self, other, options.alpha)
+    }
+
     /// `self + alpha * other`, with broadcasting and type promotion. The result is written into `self`.
+    ///
+    /// [`add_with_`](Tensor::add_with_) takes options.
     pub fn add_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::add__tensor(self, other, Scalar::Int(1))?;
         Ok(self)
     }
 
+    /// [`add_`](Tensor::add_) with options: `alpha`.
+    pub fn add_with_(&self, other: &Tensor, options: super::options::AddOptions) -> Result<&Tensor> {
+        super::binary::add__tensor(self, other, options.alpha)?;
+        Ok(self)
+    }
+
     /// `self + alpha * other`, for a number `other`.
-    pub fn add_scalar(&self, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        super::binary::add_scalar(self, other.into(), alpha.into())
+    ///
+    /// [`add_scalar_with`](Tensor::add_scalar_with) takes options.
+    pub fn add_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        super::binary::add_scalar(self, other.into(), Scalar::Int(1))
+    }
+
+    /// [`add_scalar`](Tensor::add_scalar) with options: `alpha`.
+    pub fn add_scalar_with(
+        &self,
+        other: impl Into<Scalar>,
+        options: super::options::AddScalarOptions,
+    ) -> Result<Tensor> {
+        super::binary::add_scalar(self, other.into(), options.alpha)
     }
 
     /// `self += alpha * other`, for a number `other`.
-    pub fn add__scalar(&self, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<&Tensor> {
-        super::binary::add__scalar(self, other.into(), alpha.into())?;
+    ///
+    /// [`add_scalar_with_`](Tensor::add_scalar_with_) takes options.
+    pub fn add_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        super::binary::add__scalar(self, other.into(), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// [`add_scalar_`](Tensor::add_scalar_) with options: `alpha`.
+    pub fn add_scalar_with_(
+        &self,
+        other: impl Into<Scalar>,
+        options: super::options::AddScalarOptions,
+    ) -> Result<&Tensor> {
+        super::binary::add__scalar(self, other.into(), options.alpha)?;
         Ok(self)
     }
 
     /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
+    ///
+    /// [`sub_with`](Tensor::sub_with) takes options.
     pub fn sub(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::sub_tensor(self, other, Scalar::Int(1))
     }
 
+    /// [`sub`](Tensor::sub) with options: `alpha`.
+    pub fn sub_with(&self, other: &Tensor, options: super::options::SubOptions) -> Result<Tensor> {
+        super::binary::sub_tensor(self, other, options.alpha)
+    }
+
     /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool. The result is written into `self`.
+    ///
+    /// [`sub_with_`](Tensor::sub_with_) takes options.
     pub fn sub_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::sub__tensor(self, other, Scalar::Int(1))?;
         Ok(self)
     }
 
+    /// [`sub_`](Tensor::sub_) with options: `alpha`.
+    pub fn sub_with_(&self, other: &Tensor, options: super::options::SubOptions) -> Result<&Tensor> {
+        super::binary::sub__tensor(self, other, options.alpha)?;
+        Ok(self)
+    }
+
     /// `self - alpha * other`, for a number `other`.
-    pub fn sub_scalar(&self, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        super::binary::sub_scalar(self, other.into(), alpha.into())
+    ///
+    /// [`sub_scalar_with`](Tensor::sub_scalar_with) takes options.
+    pub fn sub_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        super::binary::sub_scalar(self, other.into(), Scalar::Int(1))
+    }
+
+    /// [`sub_scalar`](Tensor::sub_scalar) with options: `alpha`.
+    pub fn sub_scalar_with(
+        &self,
+        other: impl Into<Scalar>,
+        options: super::options::SubScalarOptions,
+    ) -> Result<Tensor> {
+        super::binary::sub_scalar(self, other.into(), options.alpha)
     }
 
     /// `self -= alpha * other`, for a number `other`.
-    pub fn sub__scalar(&self, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<&Tensor> {
-        super::binary::sub__scalar(self, other.into(), alpha.into())?;
+    ///
+    /// [`sub_scalar_with_`](Tensor::sub_scalar_with_) takes options.
+    pub fn sub_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        super::binary::sub__scalar(self, other.into(), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// [`sub_scalar_`](Tensor::sub_scalar_) with options: `alpha`.
+    pub fn sub_scalar_with_(
+        &self,
+        other: impl Into<Scalar>,
+        options: super::options::SubScalarOptions,
+    ) -> Result<&Tensor> {
+        super::binary::sub__scalar(self, other.into(), options.alpha)?;
         Ok(self)
     }
 
@@ -67,19 +143,9 @@ impl Tensor {
     }
 
     /// `self *= other`, for a number `other`.
-    pub fn mul__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn mul_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::mul__scalar(self, other.into())?;
         Ok(self)
-    }
-
-    /// `grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there.
-    pub fn _chain(grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
-        super::binary::_chain(grad_output, derivative)
-    }
-
-    /// `grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there.
-    pub fn _chain_div(grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
-        super::binary::_chain_div(grad_output, divisor)
     }
 
     /// `self / other`, element by element; integers give the default floating point type.
@@ -99,7 +165,7 @@ impl Tensor {
     }
 
     /// `self /= other`, for a number `other`.
-    pub fn div__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn div_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::div__scalar(self, other.into())?;
         Ok(self)
     }
@@ -163,7 +229,7 @@ impl Tensor {
     }
 
     /// Sets the sign of each element to that of a number.
-    pub fn copysign__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn copysign_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::copysign__scalar(self, other.into())?;
         Ok(self)
     }

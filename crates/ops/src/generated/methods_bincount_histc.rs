@@ -7,22 +7,60 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// The number of occurrences of each integer from 0 on, or the sum of their weights.
-    pub fn bincount(&self, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
-        super::bincount_histc::bincount(self, weights, minlength)
+    ///
+    /// [`bincount_with`](Tensor::bincount_with) takes options.
+    pub fn bincount(&self) -> Result<Tensor> {
+        super::bincount_histc::bincount(self, None, 0)
+    }
+
+    /// [`bincount`](Tensor::bincount) with options: `weights`, `minlength`.
+    pub fn bincount_with(&self, options: super::options::BincountOptions<'_>) -> Result<Tensor> {
+        super::bincount_histc::bincount(self, options.weights, options.minlength)
     }
 
     /// The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal.
-    pub fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
-        super::bincount_histc::histc(self, bins, min.into(), max.into())
+    ///
+    /// [`histc_with`](Tensor::histc_with) takes options.
+    pub fn histc(&self) -> Result<Tensor> {
+        super::bincount_histc::histc(self, 100, Scalar::Int(0), Scalar::Int(0))
+    }
+
+    /// [`histc`](Tensor::histc) with options: `bins`, `min`, `max`.
+    pub fn histc_with(&self, options: super::options::HistcOptions) -> Result<Tensor> {
+        super::bincount_histc::histc(self, options.bins, options.min, options.max)
     }
 
     /// The number or total weight of the elements between consecutive edges `bins`, and the edges.
-    pub fn histogram(&self, bins: &Tensor) -> Result<(Tensor, Tensor)> {
+    ///
+    /// [`histogram_edges_with`](Tensor::histogram_edges_with) takes options.
+    pub fn histogram_edges(&self, bins: &Tensor) -> Result<(Tensor, Tensor)> {
         super::bincount_histc::histogram_bins_tensor(self, bins, None, false)
     }
 
+    /// [`histogram_edges`](Tensor::histogram_edges) with options: `weight`, `density`.
+    pub fn histogram_edges_with(
+        &self,
+        bins: &Tensor,
+        options: super::options::HistogramEdgesOptions<'_>,
+    ) -> Result<(Tensor, Tensor)> {
+        super::bincount_histc::histogram_bins_tensor(self, bins, options.weight, options.density)
+    }
+
     /// The number or total weight of the elements in each of `bins` intervals of equal width of a range, and their edges.
-    pub fn histogram_bin_ct(&self, bins: i64) -> Result<(Tensor, Tensor)> {
-        super::bincount_histc::histogram_bin_ct(self, bins, None, None, false)
+    ///
+    /// [`histogram_with`](Tensor::histogram_with) takes options.
+    pub fn histogram(&self) -> Result<(Tensor, Tensor)> {
+        super::bincount_histc::histogram_bin_ct(self, 100, None, None, false)
+    }
+
+    /// [`histogram`](Tensor::histogram) with options: `bins`, `range`, `weight`, `density`.
+    pub fn histogram_with(&self, options: super::options::HistogramOptions<'_>) -> Result<(Tensor, Tensor)> {
+        super::bincount_histc::histogram_bin_ct(
+            self,
+            options.bins,
+            options.range,
+            options.weight,
+            options.density,
+        )
     }
 }

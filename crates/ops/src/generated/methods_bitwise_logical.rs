@@ -78,7 +78,7 @@ impl Tensor {
     }
 
     /// `self &= other`, for a number `other`.
-    pub fn bitwise_and__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn bitwise_and_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_and__scalar(self, other.into())?;
         Ok(self)
     }
@@ -100,7 +100,7 @@ impl Tensor {
     }
 
     /// `self |= other`, for a number `other`.
-    pub fn bitwise_or__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn bitwise_or_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_or__scalar(self, other.into())?;
         Ok(self)
     }
@@ -122,7 +122,7 @@ impl Tensor {
     }
 
     /// `self ^= other`, for a number `other`.
-    pub fn bitwise_xor__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn bitwise_xor_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_xor__scalar(self, other.into())?;
         Ok(self)
     }

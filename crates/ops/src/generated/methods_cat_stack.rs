@@ -50,4 +50,19 @@ impl Tensor {
     pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::column_stack(tensors)
     }
+
+    /// A tensor without dimensions as a vector; others are returned as they are.
+    pub fn atleast_1d(&self) -> Result<Tensor> {
+        super::cat_stack::atleast_1d(self)
+    }
+
+    /// A vector as a row; tensors of two dimensions and more are returned as they are.
+    pub fn atleast_2d(&self) -> Result<Tensor> {
+        super::cat_stack::atleast_2d(self)
+    }
+
+    /// A vector or matrix with dimensions inserted up to three; others are returned as they are.
+    pub fn atleast_3d(&self) -> Result<Tensor> {
+        super::cat_stack::atleast_3d(self)
+    }
 }

@@ -10,4 +10,16 @@ impl Tensor {
     pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
         super::combinations::cartesian_prod(tensors)
     }
+
+    /// All combinations of `r` elements, in order, one in each row.
+    ///
+    /// [`combinations_with`](Tensor::combinations_with) takes options.
+    pub fn combinations(&self) -> Result<Tensor> {
+        super::combinations::combinations(self, 2, false)
+    }
+
+    /// [`combinations`](Tensor::combinations) with options: `r`, `with_replacement`.
+    pub fn combinations_with(&self, options: super::options::CombinationsOptions) -> Result<Tensor> {
+        super::combinations::combinations(self, options.r, options.with_replacement)
+    }
 }

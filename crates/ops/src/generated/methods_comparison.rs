@@ -23,7 +23,7 @@ impl Tensor {
     }
 
     /// `self == other`, for a number `other`. The result is written into `self`.
-    pub fn eq__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn eq_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::eq__scalar(self, other.into())?;
         Ok(self)
     }
@@ -45,7 +45,7 @@ impl Tensor {
     }
 
     /// `self != other`, for a number `other`. The result is written into `self`.
-    pub fn ne__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn ne_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::ne__scalar(self, other.into())?;
         Ok(self)
     }
@@ -67,7 +67,7 @@ impl Tensor {
     }
 
     /// `self < other`, for a number `other`. The result is written into `self`.
-    pub fn lt__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn lt_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::lt__scalar(self, other.into())?;
         Ok(self)
     }
@@ -89,7 +89,7 @@ impl Tensor {
     }
 
     /// `self <= other`, for a number `other`. The result is written into `self`.
-    pub fn le__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn le_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::le__scalar(self, other.into())?;
         Ok(self)
     }
@@ -111,7 +111,7 @@ impl Tensor {
     }
 
     /// `self > other`, for a number `other`. The result is written into `self`.
-    pub fn gt__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn gt_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::gt__scalar(self, other.into())?;
         Ok(self)
     }
@@ -133,7 +133,7 @@ impl Tensor {
     }
 
     /// `self >= other`, for a number `other`. The result is written into `self`.
-    pub fn ge__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn ge_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::ge__scalar(self, other.into())?;
         Ok(self)
     }
@@ -159,8 +159,15 @@ impl Tensor {
     }
 
     /// Whether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`.
-    pub fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
-        super::comparison::isclose(self, other, rtol, atol, equal_nan)
+    ///
+    /// [`isclose_with`](Tensor::isclose_with) takes options.
+    pub fn isclose(&self, other: &Tensor) -> Result<Tensor> {
+        super::comparison::isclose(self, other, 1e-5, 1e-8, false)
+    }
+
+    /// [`isclose`](Tensor::isclose) with options: `rtol`, `atol`, `equal_nan`.
+    pub fn isclose_with(&self, other: &Tensor, options: super::options::IscloseOptions) -> Result<Tensor> {
+        super::comparison::isclose(self, other, options.rtol, options.atol, options.equal_nan)
     }
 
     /// Whether each element is positive infinity.

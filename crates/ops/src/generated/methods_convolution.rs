@@ -7,205 +7,245 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `y[f][x] = bias[f] + sum(weight[f][c][k] * input[c][x * stride - padding + k * dilation])` over c and k, for `input` of `n x c x l` or `c x l` and `weight` of `filters x c/groups x k`.
-    pub fn conv1d(
+    ///
+    /// [`conv1d_with`](Tensor::conv1d_with) takes options.
+    pub fn conv1d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        super::convolution::conv1d(input, weight, None, &[1], &[0], &[1], 1)
+    }
+
+    /// [`conv1d`](Tensor::conv1d) with options: `bias`, `stride`, `padding`, `dilation`, `groups`.
+    pub fn conv1d_with(
         input: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &[i64],
-        dilation: &[i64],
-        groups: i64,
+        options: super::options::Conv1dOptions<'_>,
     ) -> Result<Tensor> {
-        super::convolution::conv1d(input, weight, bias, stride, padding, dilation, groups)
+        super::convolution::conv1d(
+            input,
+            weight,
+            options.bias,
+            options.stride,
+            options.padding,
+            options.dilation,
+            options.groups,
+        )
     }
 
     /// `conv1d` with no padding ("valid"), or as much as keeps the size ("same").
+    ///
+    /// [`conv1d_padding_with`](Tensor::conv1d_padding_with) takes options.
     pub fn conv1d_padding(
         input: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &str,
-        dilation: &[i64],
-        groups: i64,
+        padding: super::options::ConvPadding,
     ) -> Result<Tensor> {
-        super::convolution::conv1d_padding(input, weight, bias, stride, padding, dilation, groups)
+        super::convolution::conv1d_padding(input, weight, None, &[1], padding.as_str(), &[1], 1)
+    }
+
+    /// [`conv1d_padding`](Tensor::conv1d_padding) with options: `bias`, `stride`, `dilation`, `groups`.
+    pub fn conv1d_padding_with(
+        input: &Tensor,
+        weight: &Tensor,
+        padding: super::options::ConvPadding,
+        options: super::options::Conv1dPaddingOptions<'_>,
+    ) -> Result<Tensor> {
+        super::convolution::conv1d_padding(
+            input,
+            weight,
+            options.bias,
+            options.stride,
+            padding.as_str(),
+            options.dilation,
+            options.groups,
+        )
     }
 
     /// `y[f][x * stride - padding + k * dilation] += weight[c][f][k] * input[c][x]`, the transpose of `conv1d`, with `weight` of `c x filters/groups x k`.
-    pub fn conv_transpose1d(
+    ///
+    /// [`conv_transpose1d_with`](Tensor::conv_transpose1d_with) takes options.
+    pub fn conv_transpose1d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        super::convolution::conv_transpose1d(input, weight, None, &[1], &[0], &[0], 1, &[1])
+    }
+
+    /// [`conv_transpose1d`](Tensor::conv_transpose1d) with options: `bias`, `stride`, `padding`, `output_padding`, `groups`, `dilation`.
+    pub fn conv_transpose1d_with(
         input: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &[i64],
-        output_padding: &[i64],
-        groups: i64,
-        dilation: &[i64],
+        options: super::options::ConvTranspose1dOptions<'_>,
     ) -> Result<Tensor> {
         super::convolution::conv_transpose1d(
             input,
             weight,
-            bias,
-            stride,
-            padding,
-            output_padding,
-            groups,
-            dilation,
+            options.bias,
+            options.stride,
+            options.padding,
+            options.output_padding,
+            options.groups,
+            options.dilation,
         )
     }
 
     /// `conv1d` over two dimensions: images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`.
-    pub fn conv2d(
+    ///
+    /// [`conv2d_with`](Tensor::conv2d_with) takes options.
+    pub fn conv2d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        super::convolution::conv2d(input, weight, None, &[1, 1], &[0, 0], &[1, 1], 1)
+    }
+
+    /// [`conv2d`](Tensor::conv2d) with options: `bias`, `stride`, `padding`, `dilation`, `groups`.
+    pub fn conv2d_with(
         input: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &[i64],
-        dilation: &[i64],
-        groups: i64,
+        options: super::options::Conv2dOptions<'_>,
     ) -> Result<Tensor> {
-        super::convolution::conv2d(input, weight, bias, stride, padding, dilation, groups)
+        super::convolution::conv2d(
+            input,
+            weight,
+            options.bias,
+            options.stride,
+            options.padding,
+            options.dilation,
+            options.groups,
+        )
     }
 
     /// `conv2d` with no padding ("valid"), or as much as keeps the size ("same").
+    ///
+    /// [`conv2d_padding_with`](Tensor::conv2d_padding_with) takes options.
     pub fn conv2d_padding(
         input: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &str,
-        dilation: &[i64],
-        groups: i64,
+        padding: super::options::ConvPadding,
     ) -> Result<Tensor> {
-        super::convolution::conv2d_padding(input, weight, bias, stride, padding, dilation, groups)
+        super::convolution::conv2d_padding(input, weight, None, &[1, 1], padding.as_str(), &[1, 1], 1)
+    }
+
+    /// [`conv2d_padding`](Tensor::conv2d_padding) with options: `bias`, `stride`, `dilation`, `groups`.
+    pub fn conv2d_padding_with(
+        input: &Tensor,
+        weight: &Tensor,
+        padding: super::options::ConvPadding,
+        options: super::options::Conv2dPaddingOptions<'_>,
+    ) -> Result<Tensor> {
+        super::convolution::conv2d_padding(
+            input,
+            weight,
+            options.bias,
+            options.stride,
+            padding.as_str(),
+            options.dilation,
+            options.groups,
+        )
     }
 
     /// `conv_transpose1d` over two dimensions, with `weight` of `c x filters/groups x kh x kw`.
-    pub fn conv_transpose2d(
+    ///
+    /// [`conv_transpose2d_with`](Tensor::conv_transpose2d_with) takes options.
+    pub fn conv_transpose2d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        super::convolution::conv_transpose2d_input(input, weight, None, &[1, 1], &[0, 0], &[0, 0], 1, &[1, 1])
+    }
+
+    /// [`conv_transpose2d`](Tensor::conv_transpose2d) with options: `bias`, `stride`, `padding`, `output_padding`, `groups`, `dilation`.
+    pub fn conv_transpose2d_with(
         input: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &[i64],
-        output_padding: &[i64],
-        groups: i64,
-        dilation: &[i64],
+        options: super::options::ConvTranspose2dOptions<'_>,
     ) -> Result<Tensor> {
         super::convolution::conv_transpose2d_input(
             input,
             weight,
-            bias,
-            stride,
-            padding,
-            output_padding,
-            groups,
-            dilation,
+            options.bias,
+            options.stride,
+            options.padding,
+            options.output_padding,
+            options.groups,
+            options.dilation,
         )
     }
 
     /// `conv1d` over three dimensions: volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
-    pub fn conv3d(
+    ///
+    /// [`conv3d_with`](Tensor::conv3d_with) takes options.
+    pub fn conv3d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        super::convolution::conv3d(input, weight, None, &[1, 1, 1], &[0, 0, 0], &[1, 1, 1], 1)
+    }
+
+    /// [`conv3d`](Tensor::conv3d) with options: `bias`, `stride`, `padding`, `dilation`, `groups`.
+    pub fn conv3d_with(
         input: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &[i64],
-        dilation: &[i64],
-        groups: i64,
+        options: super::options::Conv3dOptions<'_>,
     ) -> Result<Tensor> {
-        super::convolution::conv3d(input, weight, bias, stride, padding, dilation, groups)
+        super::convolution::conv3d(
+            input,
+            weight,
+            options.bias,
+            options.stride,
+            options.padding,
+            options.dilation,
+            options.groups,
+        )
     }
 
     /// `conv3d` with no padding ("valid"), or as much as keeps the size ("same").
+    ///
+    /// [`conv3d_padding_with`](Tensor::conv3d_padding_with) takes options.
     pub fn conv3d_padding(
         input: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &str,
-        dilation: &[i64],
-        groups: i64,
+        padding: super::options::ConvPadding,
     ) -> Result<Tensor> {
-        super::convolution::conv3d_padding(input, weight, bias, stride, padding, dilation, groups)
+        super::convolution::conv3d_padding(input, weight, None, &[1, 1, 1], padding.as_str(), &[1, 1, 1], 1)
+    }
+
+    /// [`conv3d_padding`](Tensor::conv3d_padding) with options: `bias`, `stride`, `dilation`, `groups`.
+    pub fn conv3d_padding_with(
+        input: &Tensor,
+        weight: &Tensor,
+        padding: super::options::ConvPadding,
+        options: super::options::Conv3dPaddingOptions<'_>,
+    ) -> Result<Tensor> {
+        super::convolution::conv3d_padding(
+            input,
+            weight,
+            options.bias,
+            options.stride,
+            padding.as_str(),
+            options.dilation,
+            options.groups,
+        )
     }
 
     /// `conv_transpose1d` over three dimensions, with `weight` of `c x filters/groups x kd x kh x kw`.
-    pub fn conv_transpose3d(
+    ///
+    /// [`conv_transpose3d_with`](Tensor::conv_transpose3d_with) takes options.
+    pub fn conv_transpose3d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        super::convolution::conv_transpose3d_input(
+            input,
+            weight,
+            None,
+            &[1, 1, 1],
+            &[0, 0, 0],
+            &[0, 0, 0],
+            1,
+            &[1, 1, 1],
+        )
+    }
+
+    /// [`conv_transpose3d`](Tensor::conv_transpose3d) with options: `bias`, `stride`, `padding`, `output_padding`, `groups`, `dilation`.
+    pub fn conv_transpose3d_with(
         input: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &[i64],
-        output_padding: &[i64],
-        groups: i64,
-        dilation: &[i64],
+        options: super::options::ConvTranspose3dOptions<'_>,
     ) -> Result<Tensor> {
         super::convolution::conv_transpose3d_input(
             input,
             weight,
-            bias,
-            stride,
-            padding,
-            output_padding,
-            groups,
-            dilation,
-        )
-    }
-
-    /// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
-    ///
-    /// Each list has a value for each dimension, or one for all. The result has the memory format of `input`.
-    pub fn convolution(
-        input: &Tensor,
-        weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &[i64],
-        dilation: &[i64],
-        transposed: bool,
-        output_padding: &[i64],
-        groups: i64,
-    ) -> Result<Tensor> {
-        super::convolution::convolution(
-            input,
-            weight,
-            bias,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-        )
-    }
-
-    /// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not request has no elements.
-    pub fn convolution_backward(
-        grad_output: &Tensor,
-        input: &Tensor,
-        weight: &Tensor,
-        bias_sizes: Option<&[i64]>,
-        stride: &[i64],
-        padding: &[i64],
-        dilation: &[i64],
-        transposed: bool,
-        output_padding: &[i64],
-        groups: i64,
-        output_mask: [bool; 3],
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::convolution::convolution_backward(
-            grad_output,
-            input,
-            weight,
-            bias_sizes,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            output_mask,
+            options.bias,
+            options.stride,
+            options.padding,
+            options.output_padding,
+            options.groups,
+            options.dilation,
         )
     }
 }

@@ -7,8 +7,16 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// Writes `src`, broadcast and converted, into `self`.
-    pub fn copy_(&self, src: &Tensor, non_blocking: bool) -> Result<&Tensor> {
-        super::copy::copy_(self, src, non_blocking)?;
+    ///
+    /// [`copy_with_`](Tensor::copy_with_) takes options.
+    pub fn copy_(&self, src: &Tensor) -> Result<&Tensor> {
+        super::copy::copy_(self, src, false)?;
+        Ok(self)
+    }
+
+    /// [`copy_`](Tensor::copy_) with options: `non_blocking`.
+    pub fn copy_with_(&self, src: &Tensor, options: super::options::CopyOptions) -> Result<&Tensor> {
+        super::copy::copy_(self, src, options.non_blocking)?;
         Ok(self)
     }
 

@@ -7,8 +7,15 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given.
+    ///
+    /// [`cov_with`](Tensor::cov_with) takes options.
     pub fn cov(&self) -> Result<Tensor> {
         super::cov_corrcoef::cov(self, 1, None, None)
+    }
+
+    /// [`cov`](Tensor::cov) with options: `correction`, `fweights`, `aweights`.
+    pub fn cov_with(&self, options: super::options::CovOptions<'_>) -> Result<Tensor> {
+        super::cov_corrcoef::cov(self, options.correction, options.fweights, options.aweights)
     }
 
     /// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1.

@@ -6,13 +6,47 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
+    /// The cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically.
+    ///
+    /// [`linalg_cross_with`](Tensor::linalg_cross_with) takes options.
+    pub fn linalg_cross(&self, other: &Tensor) -> Result<Tensor> {
+        super::cross_vecdot::linalg_cross(self, other, -1)
+    }
+
+    /// [`linalg_cross`](Tensor::linalg_cross) with options: `dim`.
+    pub fn linalg_cross_with(
+        &self,
+        other: &Tensor,
+        options: super::options::LinalgCrossOptions,
+    ) -> Result<Tensor> {
+        super::cross_vecdot::linalg_cross(self, other, options.dim)
+    }
+
     /// `linalg_cross` along `dim`, or along the first dimension of size 3.
-    pub fn cross(&self, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-        super::cross_vecdot::cross(self, other, dim)
+    ///
+    /// [`cross_with`](Tensor::cross_with) takes options.
+    pub fn cross(&self, other: &Tensor) -> Result<Tensor> {
+        super::cross_vecdot::cross(self, other, None)
+    }
+
+    /// [`cross`](Tensor::cross) with options: `dim`.
+    pub fn cross_with(&self, other: &Tensor, options: super::options::CrossOptions) -> Result<Tensor> {
+        super::cross_vecdot::cross(self, other, options.dim)
     }
 
     /// `sum(x * y)` along a dimension.
+    ///
+    /// [`linalg_vecdot_with`](Tensor::linalg_vecdot_with) takes options.
     pub fn linalg_vecdot(x: &Tensor, y: &Tensor) -> Result<Tensor> {
         super::cross_vecdot::linalg_vecdot(x, y, -1)
+    }
+
+    /// [`linalg_vecdot`](Tensor::linalg_vecdot) with options: `dim`.
+    pub fn linalg_vecdot_with(
+        x: &Tensor,
+        y: &Tensor,
+        options: super::options::LinalgVecdotOptions,
+    ) -> Result<Tensor> {
+        super::cross_vecdot::linalg_vecdot(x, y, options.dim)
     }
 }

@@ -7,30 +7,55 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
+    ///
+    /// [`cumsum_with`](Tensor::cumsum_with) takes options.
     pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
         super::cumsum_cumprod::cumsum(self, dim, None)
     }
 
+    /// [`cumsum`](Tensor::cumsum) with options: `dtype`.
+    pub fn cumsum_with(&self, dim: i64, options: super::options::CumsumOptions) -> Result<Tensor> {
+        super::cumsum_cumprod::cumsum(self, dim, options.dtype)
+    }
+
     /// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise. The result is written into `self`.
+    ///
+    /// [`cumsum_with_`](Tensor::cumsum_with_) takes options.
     pub fn cumsum_(&self, dim: i64) -> Result<&Tensor> {
         super::cumsum_cumprod::cumsum_(self, dim, None)?;
         Ok(self)
     }
 
+    /// [`cumsum_`](Tensor::cumsum_) with options: `dtype`.
+    pub fn cumsum_with_(&self, dim: i64, options: super::options::CumsumOptions) -> Result<&Tensor> {
+        super::cumsum_cumprod::cumsum_(self, dim, options.dtype)?;
+        Ok(self)
+    }
+
     /// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
+    ///
+    /// [`cumprod_with`](Tensor::cumprod_with) takes options.
     pub fn cumprod(&self, dim: i64) -> Result<Tensor> {
         super::cumsum_cumprod::cumprod(self, dim, None)
     }
 
+    /// [`cumprod`](Tensor::cumprod) with options: `dtype`.
+    pub fn cumprod_with(&self, dim: i64, options: super::options::CumprodOptions) -> Result<Tensor> {
+        super::cumsum_cumprod::cumprod(self, dim, options.dtype)
+    }
+
     /// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise. The result is written into `self`.
+    ///
+    /// [`cumprod_with_`](Tensor::cumprod_with_) takes options.
     pub fn cumprod_(&self, dim: i64) -> Result<&Tensor> {
         super::cumsum_cumprod::cumprod_(self, dim, None)?;
         Ok(self)
     }
 
-    /// `y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`. The first factor is not read.
-    pub fn _linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Result<Tensor> {
-        super::cumsum_cumprod::_linear_recurrence(factor, input, dim, reverse)
+    /// [`cumprod_`](Tensor::cumprod_) with options: `dtype`.
+    pub fn cumprod_with_(&self, dim: i64, options: super::options::CumprodOptions) -> Result<&Tensor> {
+        super::cumsum_cumprod::cumprod_(self, dim, options.dtype)?;
+        Ok(self)
     }
 
     /// `log(cumsum(exp(self)))` along a dimension, without overflow.

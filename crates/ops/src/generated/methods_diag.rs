@@ -7,12 +7,26 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
-    pub fn diag(&self, diagonal: i64) -> Result<Tensor> {
-        super::diag::diag(self, diagonal)
+    ///
+    /// [`diag_with`](Tensor::diag_with) takes options.
+    pub fn diag(&self) -> Result<Tensor> {
+        super::diag::diag(self, 0)
+    }
+
+    /// [`diag`](Tensor::diag) with options: `diagonal`.
+    pub fn diag_with(&self, options: super::options::DiagOptions) -> Result<Tensor> {
+        super::diag::diag(self, options.diagonal)
     }
 
     /// The matrix with all elements of `self` on a diagonal.
-    pub fn diagflat(&self, offset: i64) -> Result<Tensor> {
-        super::diag::diagflat(self, offset)
+    ///
+    /// [`diagflat_with`](Tensor::diagflat_with) takes options.
+    pub fn diagflat(&self) -> Result<Tensor> {
+        super::diag::diagflat(self, 0)
+    }
+
+    /// [`diagflat`](Tensor::diagflat) with options: `offset`.
+    pub fn diagflat_with(&self, options: super::options::DiagflatOptions) -> Result<Tensor> {
+        super::diag::diagflat(self, options.offset)
     }
 }

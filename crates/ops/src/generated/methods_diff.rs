@@ -7,13 +7,14 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `self[k + 1] - self[k]` along a dimension, `n` times.
-    pub fn diff(
-        &self,
-        n: i64,
-        dim: i64,
-        prepend: Option<&Tensor>,
-        append: Option<&Tensor>,
-    ) -> Result<Tensor> {
-        super::diff::diff(self, n, dim, prepend, append)
+    ///
+    /// [`diff_with`](Tensor::diff_with) takes options.
+    pub fn diff(&self) -> Result<Tensor> {
+        super::diff::diff(self, 1, -1, None, None)
+    }
+
+    /// [`diff`](Tensor::diff) with options: `n`, `dim`, `prepend`, `append`.
+    pub fn diff_with(&self, options: super::options::DiffOptions<'_>) -> Result<Tensor> {
+        super::diff::diff(self, options.n, options.dim, options.prepend, options.append)
     }
 }

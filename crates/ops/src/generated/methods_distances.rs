@@ -7,23 +7,44 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `sum(|self - other|^p)^(1/p)`, the p-norm of a difference.
-    pub fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Result<Tensor> {
-        super::distances::dist(self, other, p.into())
+    ///
+    /// [`dist_with`](Tensor::dist_with) takes options.
+    pub fn dist(&self, other: &Tensor) -> Result<Tensor> {
+        super::distances::dist(self, other, Scalar::Int(2))
+    }
+
+    /// [`dist`](Tensor::dist) with options: `p`.
+    pub fn dist_with(&self, other: &Tensor, options: super::options::DistOptions) -> Result<Tensor> {
+        super::distances::dist(self, other, options.p)
     }
 
     /// `y[i][j] = sum(|x1[i] - x2[j]|^p)^(1/p)`, the p-norms of all differences of rows.
-    pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
-        super::distances::cdist(x1, x2, p, compute_mode)
+    ///
+    /// [`cdist_with`](Tensor::cdist_with) takes options.
+    pub fn cdist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
+        super::distances::cdist(x1, x2, 2.0, None)
     }
 
-    /// Another name of `cdist`.
-    pub fn _cdist_forward(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
-        super::distances::_cdist_forward(x1, x2, p, compute_mode)
+    /// [`cdist`](Tensor::cdist) with options: `p`, `compute_mode`.
+    pub fn cdist_with(x1: &Tensor, x2: &Tensor, options: super::options::CdistOptions) -> Result<Tensor> {
+        super::distances::cdist(
+            x1,
+            x2,
+            options.p,
+            options.compute_mode.map(super::options::CdistComputeMode::as_int),
+        )
     }
 
-    /// `sqrt(|x1[i]|^2 + |x2[j]|^2 - 2 * x1[i] @ x2[j])`, the distances of rows from one matrix product.
-    pub fn _euclidean_dist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
-        super::distances::_euclidean_dist(x1, x2)
+    /// `sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order.
+    ///
+    /// [`pdist_with`](Tensor::pdist_with) takes options.
+    pub fn pdist(&self) -> Result<Tensor> {
+        super::distances::pdist(self, 2.0)
+    }
+
+    /// [`pdist`](Tensor::pdist) with options: `p`.
+    pub fn pdist_with(&self, options: super::options::PdistOptions) -> Result<Tensor> {
+        super::distances::pdist(self, options.p)
     }
 
     /// `self` summed to a size that broadcasts to its own.
@@ -32,7 +53,18 @@ impl Tensor {
     }
 
     /// `sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension.
-    pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
-        super::distances::pairwise_distance(x1, x2, p, eps, keepdim)
+    ///
+    /// [`pairwise_distance_with`](Tensor::pairwise_distance_with) takes options.
+    pub fn pairwise_distance(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
+        super::distances::pairwise_distance(x1, x2, 2.0, 1e-6, false)
+    }
+
+    /// [`pairwise_distance`](Tensor::pairwise_distance) with options: `p`, `eps`, `keepdim`.
+    pub fn pairwise_distance_with(
+        x1: &Tensor,
+        x2: &Tensor,
+        options: super::options::PairwiseDistanceOptions,
+    ) -> Result<Tensor> {
+        super::distances::pairwise_distance(x1, x2, options.p, options.eps, options.keepdim)
     }
 }

@@ -7,78 +7,213 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// Fills `self` with random numbers of the uniform distribution from `from` to below `to`.
+    ///
+    /// [`uniform_with_`](Tensor::uniform_with_) takes options.
     pub fn uniform_(&self, from: f64, to: f64) -> Result<&Tensor> {
         super::distributions::uniform_(self, from, to, None)?;
         Ok(self)
     }
 
+    /// [`uniform_`](Tensor::uniform_) with options: `generator`.
+    pub fn uniform_with_(
+        &self,
+        from: f64,
+        to: f64,
+        options: super::options::UniformOptions<'_>,
+    ) -> Result<&Tensor> {
+        super::distributions::uniform_(self, from, to, options.generator)?;
+        Ok(self)
+    }
+
     /// Fills `self` with random numbers of the normal distribution, with the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
+    ///
+    /// [`normal_with_`](Tensor::normal_with_) takes options.
     pub fn normal_(&self, mean: f64, std: f64) -> Result<&Tensor> {
         super::distributions::normal_(self, mean, std, None)?;
         Ok(self)
     }
 
+    /// [`normal_`](Tensor::normal_) with options: `generator`.
+    pub fn normal_with_(
+        &self,
+        mean: f64,
+        std: f64,
+        options: super::options::NormalOptions<'_>,
+    ) -> Result<&Tensor> {
+        super::distributions::normal_(self, mean, std, options.generator)?;
+        Ok(self)
+    }
+
     /// Fills `self` with random numbers of the exponential distribution, with the density `lambd * exp(-lambd * x)`.
+    ///
+    /// [`exponential_with_`](Tensor::exponential_with_) takes options.
     pub fn exponential_(&self, lambd: f64) -> Result<&Tensor> {
         super::distributions::exponential_(self, lambd, None)?;
         Ok(self)
     }
 
+    /// [`exponential_`](Tensor::exponential_) with options: `generator`.
+    pub fn exponential_with_(
+        &self,
+        lambd: f64,
+        options: super::options::ExponentialOptions<'_>,
+    ) -> Result<&Tensor> {
+        super::distributions::exponential_(self, lambd, options.generator)?;
+        Ok(self)
+    }
+
     /// Fills `self` with random numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
+    ///
+    /// [`cauchy_with_`](Tensor::cauchy_with_) takes options.
     pub fn cauchy_(&self, median: f64, sigma: f64) -> Result<&Tensor> {
         super::distributions::cauchy_(self, median, sigma, None)?;
         Ok(self)
     }
 
+    /// [`cauchy_`](Tensor::cauchy_) with options: `generator`.
+    pub fn cauchy_with_(
+        &self,
+        median: f64,
+        sigma: f64,
+        options: super::options::CauchyOptions<'_>,
+    ) -> Result<&Tensor> {
+        super::distributions::cauchy_(self, median, sigma, options.generator)?;
+        Ok(self)
+    }
+
     /// Fills `self` with `exp(x)` for random x of the normal distribution with the given mean and standard deviation.
+    ///
+    /// [`log_normal_with_`](Tensor::log_normal_with_) takes options.
     pub fn log_normal_(&self, mean: f64, std: f64) -> Result<&Tensor> {
         super::distributions::log_normal_(self, mean, std, None)?;
         Ok(self)
     }
 
+    /// [`log_normal_`](Tensor::log_normal_) with options: `generator`.
+    pub fn log_normal_with_(
+        &self,
+        mean: f64,
+        std: f64,
+        options: super::options::LogNormalOptions<'_>,
+    ) -> Result<&Tensor> {
+        super::distributions::log_normal_(self, mean, std, options.generator)?;
+        Ok(self)
+    }
+
     /// Fills `self` with random numbers of the geometric distribution: the number k of trials up to the first success, with probability `(1 - p)^(k - 1) * p`.
+    ///
+    /// [`geometric_with_`](Tensor::geometric_with_) takes options.
     pub fn geometric_(&self, p: f64) -> Result<&Tensor> {
         super::distributions::geometric_(self, p, None)?;
         Ok(self)
     }
 
+    /// [`geometric_`](Tensor::geometric_) with options: `generator`.
+    pub fn geometric_with_(&self, p: f64, options: super::options::GeometricOptions<'_>) -> Result<&Tensor> {
+        super::distributions::geometric_(self, p, options.generator)?;
+        Ok(self)
+    }
+
     /// Fills `self` with random integers from 0 to the maximum up to which the dtype represents all integers.
+    ///
+    /// [`random_with_`](Tensor::random_with_) takes options.
     pub fn random_(&self) -> Result<&Tensor> {
         super::distributions::random_(self, None)?;
         Ok(self)
     }
 
+    /// [`random_`](Tensor::random_) with options: `generator`.
+    pub fn random_with_(&self, options: super::options::RandomOptions<'_>) -> Result<&Tensor> {
+        super::distributions::random_(self, options.generator)?;
+        Ok(self)
+    }
+
     /// Fills `self` with random integers from 0 to below `to`.
-    pub fn random__to(&self, to: i64) -> Result<&Tensor> {
+    ///
+    /// [`random_to_with_`](Tensor::random_to_with_) takes options.
+    pub fn random_to_(&self, to: i64) -> Result<&Tensor> {
         super::distributions::random__to(self, to, None)?;
         Ok(self)
     }
 
+    /// [`random_to_`](Tensor::random_to_) with options: `generator`.
+    pub fn random_to_with_(&self, to: i64, options: super::options::RandomToOptions<'_>) -> Result<&Tensor> {
+        super::distributions::random__to(self, to, options.generator)?;
+        Ok(self)
+    }
+
     /// Fills `self` with random integers from `from` to below `to`, or to the maximum of the dtype.
-    pub fn random__from(&self, from: i64, to: Option<i64>) -> Result<&Tensor> {
-        super::distributions::random__from(self, from, to, None)?;
+    ///
+    /// [`random_from_with_`](Tensor::random_from_with_) takes options.
+    pub fn random_from_(&self, from: i64, to: impl Into<Option<i64>>) -> Result<&Tensor> {
+        super::distributions::random__from(self, from, to.into(), None)?;
+        Ok(self)
+    }
+
+    /// [`random_from_`](Tensor::random_from_) with options: `generator`.
+    pub fn random_from_with_(
+        &self,
+        from: i64,
+        to: impl Into<Option<i64>>,
+        options: super::options::RandomFromOptions<'_>,
+    ) -> Result<&Tensor> {
+        super::distributions::random__from(self, from, to.into(), options.generator)?;
         Ok(self)
     }
 
     /// Fills `self` with ones with probability `p`, and zeros otherwise.
+    ///
+    /// [`bernoulli_with_`](Tensor::bernoulli_with_) takes options.
     pub fn bernoulli_(&self, p: f64) -> Result<&Tensor> {
         super::distributions::bernoulli__float(self, p, None)?;
         Ok(self)
     }
 
+    /// [`bernoulli_`](Tensor::bernoulli_) with options: `generator`.
+    pub fn bernoulli_with_(&self, p: f64, options: super::options::BernoulliOptions<'_>) -> Result<&Tensor> {
+        super::distributions::bernoulli__float(self, p, options.generator)?;
+        Ok(self)
+    }
+
     /// Fills `self` with ones with the probabilities in `p`, and zeros otherwise.
-    pub fn bernoulli__tensor(&self, p: &Tensor) -> Result<&Tensor> {
+    ///
+    /// [`bernoulli_tensor_with_`](Tensor::bernoulli_tensor_with_) takes options.
+    pub fn bernoulli_tensor_(&self, p: &Tensor) -> Result<&Tensor> {
         super::distributions::bernoulli__tensor(self, p, None)?;
         Ok(self)
     }
 
+    /// [`bernoulli_tensor_`](Tensor::bernoulli_tensor_) with options: `generator`.
+    pub fn bernoulli_tensor_with_(
+        &self,
+        p: &Tensor,
+        options: super::options::BernoulliTensorOptions<'_>,
+    ) -> Result<&Tensor> {
+        super::distributions::bernoulli__tensor(self, p, options.generator)?;
+        Ok(self)
+    }
+
     /// Ones with the probabilities in `self`, and zeros otherwise.
+    ///
+    /// [`bernoulli_with`](Tensor::bernoulli_with) takes options.
     pub fn bernoulli(&self) -> Result<Tensor> {
         super::distributions::bernoulli(self, None)
     }
 
+    /// [`bernoulli`](Tensor::bernoulli) with options: `generator`.
+    pub fn bernoulli_with(&self, options: super::options::BernoulliOptions<'_>) -> Result<Tensor> {
+        super::distributions::bernoulli(self, options.generator)
+    }
+
     /// Ones with probability `p`, and zeros otherwise, in the sizes of `self`.
+    ///
+    /// [`bernoulli_p_with`](Tensor::bernoulli_p_with) takes options.
     pub fn bernoulli_p(&self, p: f64) -> Result<Tensor> {
         super::distributions::bernoulli_p(self, p, None)
+    }
+
+    /// [`bernoulli_p`](Tensor::bernoulli_p) with options: `generator`.
+    pub fn bernoulli_p_with(&self, p: f64, options: super::options::BernoulliPOptions<'_>) -> Result<Tensor> {
+        super::distributions::bernoulli_p(self, p, options.generator)
     }
 }

@@ -7,24 +7,32 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
-    pub fn div_tensor_mode(&self, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
-        super::division::div_tensor_mode(self, other, rounding_mode)
+    pub fn div_mode(&self, other: &Tensor, rounding_mode: super::options::RoundingMode) -> Result<Tensor> {
+        super::division::div_tensor_mode(self, other, Some(rounding_mode.as_str()))
     }
 
     /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error. The result is written into `self`.
-    pub fn div__tensor_mode(&self, other: &Tensor, rounding_mode: Option<&str>) -> Result<&Tensor> {
-        super::division::div__tensor_mode(self, other, rounding_mode)?;
+    pub fn div_mode_(&self, other: &Tensor, rounding_mode: super::options::RoundingMode) -> Result<&Tensor> {
+        super::division::div__tensor_mode(self, other, Some(rounding_mode.as_str()))?;
         Ok(self)
     }
 
     /// `self / other` for a number, rounded by `rounding_mode`.
-    pub fn div_scalar_mode(&self, other: impl Into<Scalar>, rounding_mode: Option<&str>) -> Result<Tensor> {
-        super::division::div_scalar_mode(self, other.into(), rounding_mode)
+    pub fn div_scalar_mode(
+        &self,
+        other: impl Into<Scalar>,
+        rounding_mode: super::options::RoundingMode,
+    ) -> Result<Tensor> {
+        super::division::div_scalar_mode(self, other.into(), Some(rounding_mode.as_str()))
     }
 
     /// `self /= other` for a number, rounded by `rounding_mode`.
-    pub fn div__scalar_mode(&self, other: impl Into<Scalar>, rounding_mode: Option<&str>) -> Result<&Tensor> {
-        super::division::div__scalar_mode(self, other.into(), rounding_mode)?;
+    pub fn div_scalar_mode_(
+        &self,
+        other: impl Into<Scalar>,
+        rounding_mode: super::options::RoundingMode,
+    ) -> Result<&Tensor> {
+        super::division::div__scalar_mode(self, other.into(), Some(rounding_mode.as_str()))?;
         Ok(self)
     }
 
@@ -45,7 +53,7 @@ impl Tensor {
     }
 
     /// `self = floor(self / other)`, for a number `other`.
-    pub fn floor_divide__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn floor_divide_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::floor_divide__scalar(self, other.into())?;
         Ok(self)
     }
@@ -67,7 +75,7 @@ impl Tensor {
     }
 
     /// Another name of `div_`, for a number.
-    pub fn true_divide__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn true_divide_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::true_divide__scalar(self, other.into())?;
         Ok(self)
     }
@@ -89,7 +97,7 @@ impl Tensor {
     }
 
     /// `self -= other * floor(self / other)`, for a number `other`.
-    pub fn remainder__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn remainder_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::remainder__scalar(self, other.into())?;
         Ok(self)
     }
@@ -111,7 +119,7 @@ impl Tensor {
     }
 
     /// `self -= other * trunc(self / other)`, for a number `other`.
-    pub fn fmod__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn fmod_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::fmod__scalar(self, other.into())?;
         Ok(self)
     }

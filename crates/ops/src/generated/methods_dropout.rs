@@ -6,19 +6,15 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Zeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept.
-    pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
-        super::dropout::native_dropout(input, p, train)
-    }
-
-    /// `grad_output * mask * scale`, the gradient of `native_dropout`.
-    pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
-        super::dropout::native_dropout_backward(grad_output, mask, scale)
-    }
-
     /// In training, zeros with probability `p` and each element divided by `1 - p` otherwise; else `input` itself.
     pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::dropout(input, p, train)
+    }
+
+    /// In training, zeroes each element with probability `p` and divides the others by `1 - p`.
+    pub fn dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
+        super::dropout::dropout_(self, p, train)?;
+        Ok(self)
     }
 
     /// In training, zeros for whole channels with probability `p` and each other element divided by `1 - p`.
@@ -26,13 +22,31 @@ impl Tensor {
         super::dropout::feature_dropout(input, p, train)
     }
 
+    /// `feature_dropout` in place.
+    pub fn feature_dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
+        super::dropout::feature_dropout_(self, p, train)?;
+        Ok(self)
+    }
+
     /// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance are preserved.
     pub fn alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::alpha_dropout(input, p, train)
     }
 
+    /// `alpha_dropout` in place.
+    pub fn alpha_dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
+        super::dropout::alpha_dropout_(self, p, train)?;
+        Ok(self)
+    }
+
     /// `alpha_dropout` of whole channels.
     pub fn feature_alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::feature_alpha_dropout(input, p, train)
+    }
+
+    /// `feature_alpha_dropout` in place.
+    pub fn feature_alpha_dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
+        super::dropout::feature_alpha_dropout_(self, p, train)?;
+        Ok(self)
     }
 }

@@ -7,8 +7,24 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The sum of products that an equation of subscripts describes; `path` lists the pairs of operands in the order of their contraction.
+    ///
+    /// [`einsum_with`](Tensor::einsum_with) takes options.
     pub fn einsum(equation: &str, tensors: &[Tensor]) -> Result<Tensor> {
         super::einsum::einsum(equation, tensors, None)
+    }
+
+    /// [`einsum`](Tensor::einsum) with options: `path`.
+    pub fn einsum_with(
+        equation: &str,
+        tensors: &[Tensor],
+        options: super::options::EinsumOptions<'_>,
+    ) -> Result<Tensor> {
+        super::einsum::einsum(equation, tensors, options.path)
+    }
+
+    /// `sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions.
+    pub fn tensordot(&self, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
+        super::einsum::tensordot(self, other, dims_self, dims_other)
     }
 
     /// `sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions.

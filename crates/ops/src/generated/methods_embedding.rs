@@ -7,49 +7,24 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The rows of the matrix `weight` at the given indices.
-    pub fn embedding(
+    ///
+    /// [`embedding_with`](Tensor::embedding_with) takes options.
+    pub fn embedding(weight: &Tensor, indices: &Tensor) -> Result<Tensor> {
+        super::embedding::embedding(weight, indices, -1, false, false)
+    }
+
+    /// [`embedding`](Tensor::embedding) with options: `padding_idx`, `scale_grad_by_freq`, `sparse`.
+    pub fn embedding_with(
         weight: &Tensor,
         indices: &Tensor,
-        padding_idx: i64,
-        scale_grad_by_freq: bool,
-        sparse: bool,
+        options: super::options::EmbeddingOptions,
     ) -> Result<Tensor> {
-        super::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
-    }
-
-    /// The gradient of `embedding` for `weight`.
-    pub fn embedding_backward(
-        grad: &Tensor,
-        indices: &Tensor,
-        num_weights: i64,
-        padding_idx: i64,
-        scale_grad_by_freq: bool,
-        sparse: bool,
-    ) -> Result<Tensor> {
-        super::embedding::embedding_backward(
-            grad,
+        super::embedding::embedding(
+            weight,
             indices,
-            num_weights,
-            padding_idx,
-            scale_grad_by_freq,
-            sparse,
-        )
-    }
-
-    /// For each of `num_weights` rows the sum of the rows of `grad_output` with that index; row `padding_idx` stays zero.
-    pub fn embedding_dense_backward(
-        grad_output: &Tensor,
-        indices: &Tensor,
-        num_weights: i64,
-        padding_idx: i64,
-        scale_grad_by_freq: bool,
-    ) -> Result<Tensor> {
-        super::embedding::embedding_dense_backward(
-            grad_output,
-            indices,
-            num_weights,
-            padding_idx,
-            scale_grad_by_freq,
+            options.padding_idx,
+            options.scale_grad_by_freq,
+            options.sparse,
         )
     }
 }

@@ -6,180 +6,52 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The sum (mode 0), mean (1) or maximum (2) of the rows of `weight` in each bag. `offsets` has the start of each bag in `indices`.
+    /// `embedding_bag`, in which the index `padding_idx` is ignored.
+    ///
+    /// [`embedding_bag_with`](Tensor::embedding_bag_with) takes options.
     pub fn embedding_bag(
         weight: &Tensor,
         indices: &Tensor,
         offsets: &Tensor,
         scale_grad_by_freq: bool,
-        mode: i64,
+        mode: super::options::EmbeddingBagMode,
         sparse: bool,
-        per_sample_weights: Option<&Tensor>,
         include_last_offset: bool,
-    ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-        super::embedding_bag::embedding_bag(
-            weight,
-            indices,
-            offsets,
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            per_sample_weights,
-            include_last_offset,
-        )
-    }
-
-    /// `embedding_bag`, in which the index `padding_idx` is ignored.
-    pub fn embedding_bag_padding_idx(
-        weight: &Tensor,
-        indices: &Tensor,
-        offsets: &Tensor,
-        scale_grad_by_freq: bool,
-        mode: i64,
-        sparse: bool,
-        per_sample_weights: Option<&Tensor>,
-        include_last_offset: bool,
-        padding_idx: Option<i64>,
     ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
         super::embedding_bag::embedding_bag_padding_idx(
             weight,
             indices,
             offsets,
             scale_grad_by_freq,
-            mode,
+            mode.as_int(),
             sparse,
-            per_sample_weights,
+            None,
             include_last_offset,
-            padding_idx,
+            None,
         )
     }
 
-    /// `embedding_bag`, the bag of each index, the number of indices in each bag, and the rows of the maxima.
-    pub fn _embedding_bag(
+    /// [`embedding_bag`](Tensor::embedding_bag) with options: `per_sample_weights`, `padding_idx`.
+    pub fn embedding_bag_with(
         weight: &Tensor,
         indices: &Tensor,
         offsets: &Tensor,
         scale_grad_by_freq: bool,
-        mode: i64,
+        mode: super::options::EmbeddingBagMode,
         sparse: bool,
-        per_sample_weights: Option<&Tensor>,
         include_last_offset: bool,
-        padding_idx: i64,
+        options: super::options::EmbeddingBagOptions<'_>,
     ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-        super::embedding_bag::_embedding_bag(
+        super::embedding_bag::embedding_bag_padding_idx(
             weight,
             indices,
             offsets,
             scale_grad_by_freq,
-            mode,
+            mode.as_int(),
             sparse,
-            per_sample_weights,
+            options.per_sample_weights,
             include_last_offset,
-            padding_idx,
-        )
-    }
-
-    /// Another name of `_embedding_bag`.
-    pub fn _embedding_bag_forward_only(
-        weight: &Tensor,
-        indices: &Tensor,
-        offsets: &Tensor,
-        scale_grad_by_freq: bool,
-        mode: i64,
-        sparse: bool,
-        per_sample_weights: Option<&Tensor>,
-        include_last_offset: bool,
-        padding_idx: i64,
-    ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-        super::embedding_bag::_embedding_bag_forward_only(
-            weight,
-            indices,
-            offsets,
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            per_sample_weights,
-            include_last_offset,
-            padding_idx,
-        )
-    }
-
-    /// The gradient of `_embedding_bag` for `weight`.
-    pub fn _embedding_bag_backward(
-        grad: &Tensor,
-        indices: &Tensor,
-        offsets: &Tensor,
-        offset2bag: &Tensor,
-        bag_size: &Tensor,
-        maximum_indices: &Tensor,
-        num_weights: i64,
-        scale_grad_by_freq: bool,
-        mode: i64,
-        sparse: bool,
-        per_sample_weights: Option<&Tensor>,
-        padding_idx: i64,
-    ) -> Result<Tensor> {
-        super::embedding_bag::_embedding_bag_backward(
-            grad,
-            indices,
-            offsets,
-            offset2bag,
-            bag_size,
-            maximum_indices,
-            num_weights,
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            per_sample_weights,
-            padding_idx,
-        )
-    }
-
-    /// The gradient of `_embedding_bag` for `weight`, as a dense tensor.
-    pub fn _embedding_bag_dense_backward(
-        grad: &Tensor,
-        indices: &Tensor,
-        offset2bag: &Tensor,
-        bag_size: &Tensor,
-        maximum_indices: &Tensor,
-        num_weights: i64,
-        scale_grad_by_freq: bool,
-        mode: i64,
-        per_sample_weights: Option<&Tensor>,
-        padding_idx: i64,
-    ) -> Result<Tensor> {
-        super::embedding_bag::_embedding_bag_dense_backward(
-            grad,
-            indices,
-            offset2bag,
-            bag_size,
-            maximum_indices,
-            num_weights,
-            scale_grad_by_freq,
-            mode,
-            per_sample_weights,
-            padding_idx,
-        )
-    }
-
-    /// The gradient of `_embedding_bag` for `per_sample_weights`.
-    pub fn _embedding_bag_per_sample_weights_backward(
-        grad: &Tensor,
-        weight: &Tensor,
-        indices: &Tensor,
-        offsets: &Tensor,
-        offset2bag: &Tensor,
-        mode: i64,
-        padding_idx: i64,
-    ) -> Result<Tensor> {
-        super::embedding_bag::_embedding_bag_per_sample_weights_backward(
-            grad,
-            weight,
-            indices,
-            offsets,
-            offset2bag,
-            mode,
-            padding_idx,
+            options.padding_idx,
         )
     }
 }

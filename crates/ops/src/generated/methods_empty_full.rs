@@ -7,6 +7,8 @@ use flambeau_core::{Result, Scalar, TensorOptions};
 
 impl Tensor {
     /// An uninitialized tensor.
+    ///
+    /// [`empty_with`](Tensor::empty_with) takes options.
     pub fn empty(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::empty_memory_format(
@@ -16,6 +18,23 @@ impl Tensor {
             options.device,
             options.pin_memory,
             None,
+        )
+    }
+
+    /// [`empty`](Tensor::empty) with options: `memory_format`.
+    pub fn empty_with(
+        size: &[i64],
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::EmptyOptions,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::empty_full::empty_memory_format(
+            size,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+            options.memory_format,
         )
     }
 
@@ -80,9 +99,144 @@ impl Tensor {
     }
 
     /// A matrix, `n x m`, with ones on the diagonal and zeros elsewhere.
-    pub fn eye_m(n: i64, m: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
+    pub fn eye_rectangular(n: i64, m: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::eye_m(n, m, options.dtype, options.layout, options.device, options.pin_memory)
+    }
+
+    /// An uninitialized tensor with the sizes, dtype, device and memory format of another.
+    ///
+    /// [`empty_like_with`](Tensor::empty_like_with) takes options.
+    pub fn empty_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::empty_full::empty_like(
+            self,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+            None,
+        )
+    }
+
+    /// [`empty_like`](Tensor::empty_like) with options: `memory_format`.
+    pub fn empty_like_with(
+        &self,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::EmptyLikeOptions,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::empty_full::empty_like(
+            self,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+            options.memory_format,
+        )
+    }
+
+    /// A tensor of zeros with the sizes and dtype of another.
+    ///
+    /// [`zeros_like_with`](Tensor::zeros_like_with) takes options.
+    pub fn zeros_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::empty_full::zeros_like(
+            self,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+            None,
+        )
+    }
+
+    /// [`zeros_like`](Tensor::zeros_like) with options: `memory_format`.
+    pub fn zeros_like_with(
+        &self,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::ZerosLikeOptions,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::empty_full::zeros_like(
+            self,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+            options.memory_format,
+        )
+    }
+
+    /// A tensor of ones with the sizes and dtype of another.
+    ///
+    /// [`ones_like_with`](Tensor::ones_like_with) takes options.
+    pub fn ones_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::empty_full::ones_like(
+            self,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+            None,
+        )
+    }
+
+    /// [`ones_like`](Tensor::ones_like) with options: `memory_format`.
+    pub fn ones_like_with(
+        &self,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::OnesLikeOptions,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::empty_full::ones_like(
+            self,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+            options.memory_format,
+        )
+    }
+
+    /// A tensor filled with `fill_value`, with the sizes and dtype of another.
+    ///
+    /// [`full_like_with`](Tensor::full_like_with) takes options.
+    pub fn full_like(
+        &self,
+        fill_value: impl Into<Scalar>,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::empty_full::full_like(
+            self,
+            fill_value.into(),
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+            None,
+        )
+    }
+
+    /// [`full_like`](Tensor::full_like) with options: `memory_format`.
+    pub fn full_like_with(
+        &self,
+        fill_value: impl Into<Scalar>,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::FullLikeOptions,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::empty_full::full_like(
+            self,
+            fill_value.into(),
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+            options.memory_format,
+        )
     }
 
     /// An uninitialized tensor of the given sizes, with the dtype and device of another.

@@ -22,8 +22,16 @@ impl Tensor {
     }
 
     /// Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start.
-    pub fn roll(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-        super::flip_roll::roll(self, shifts, dims)
+    pub fn roll(
+        &self,
+        shifts: impl super::options::IntList,
+        dims: impl super::options::IntList,
+    ) -> Result<Tensor> {
+        super::flip_roll::roll(
+            self,
+            super::options::IntList::ints(&shifts),
+            super::options::IntList::ints(&dims),
+        )
     }
 
     /// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.

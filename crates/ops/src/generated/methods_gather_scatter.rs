@@ -7,8 +7,20 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension.
+    ///
+    /// [`gather_with`](Tensor::gather_with) takes options.
     pub fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         super::gather_scatter::gather(self, dim, index, false)
+    }
+
+    /// [`gather`](Tensor::gather) with options: `sparse_grad`.
+    pub fn gather_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        options: super::options::GatherOptions,
+    ) -> Result<Tensor> {
+        super::gather_scatter::gather(self, dim, index, options.sparse_grad)
     }
 
     /// A copy of `self` with `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins.
@@ -28,42 +40,8 @@ impl Tensor {
     }
 
     /// Writes `value` at the given indices along `dim`.
-    pub fn scatter__value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::gather_scatter::scatter__value(self, dim, index, value.into())?;
-        Ok(self)
-    }
-
-    /// `scatter.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-    pub fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
-        super::gather_scatter::scatter_reduce(self, dim, index, src, reduce)
-    }
-
-    /// `scatter_.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-    pub fn scatter__reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<&Tensor> {
-        super::gather_scatter::scatter__reduce(self, dim, index, src, reduce)?;
-        Ok(self)
-    }
-
-    /// `scatter.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-    pub fn scatter_value_reduce(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        value: impl Into<Scalar>,
-        reduce: &str,
-    ) -> Result<Tensor> {
-        super::gather_scatter::scatter_value_reduce(self, dim, index, value.into(), reduce)
-    }
-
-    /// `scatter_.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
-    pub fn scatter__value_reduce(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        value: impl Into<Scalar>,
-        reduce: &str,
-    ) -> Result<&Tensor> {
-        super::gather_scatter::scatter__value_reduce(self, dim, index, value.into(), reduce)?;
         Ok(self)
     }
 
@@ -79,29 +57,84 @@ impl Tensor {
     }
 
     /// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
-    pub fn scatter_reduce_two(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
-        super::gather_scatter::scatter_reduce_two(self, dim, index, src, reduce, true)
+    ///
+    /// [`scatter_reduce_with`](Tensor::scatter_reduce_with) takes options.
+    pub fn scatter_reduce(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: super::options::ScatterReduction,
+    ) -> Result<Tensor> {
+        super::gather_scatter::scatter_reduce_two(self, dim, index, src, reduce.as_str(), true)
+    }
+
+    /// [`scatter_reduce`](Tensor::scatter_reduce) with options: `include_self`.
+    pub fn scatter_reduce_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: super::options::ScatterReduction,
+        options: super::options::ScatterReduceOptions,
+    ) -> Result<Tensor> {
+        super::gather_scatter::scatter_reduce_two(
+            self,
+            dim,
+            index,
+            src,
+            reduce.as_str(),
+            options.include_self,
+        )
     }
 
     /// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`. The result is written into `self`.
-    pub fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<&Tensor> {
-        super::gather_scatter::scatter_reduce__two(self, dim, index, src, reduce, true)?;
+    ///
+    /// [`scatter_reduce_with_`](Tensor::scatter_reduce_with_) takes options.
+    pub fn scatter_reduce_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: super::options::ScatterReduction,
+    ) -> Result<&Tensor> {
+        super::gather_scatter::scatter_reduce__two(self, dim, index, src, reduce.as_str(), true)?;
+        Ok(self)
+    }
+
+    /// [`scatter_reduce_`](Tensor::scatter_reduce_) with options: `include_self`.
+    pub fn scatter_reduce_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: super::options::ScatterReduction,
+        options: super::options::ScatterReduceOptions,
+    ) -> Result<&Tensor> {
+        super::gather_scatter::scatter_reduce__two(
+            self,
+            dim,
+            index,
+            src,
+            reduce.as_str(),
+            options.include_self,
+        )?;
         Ok(self)
     }
 
     /// `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor.
-    pub fn take_along_dim(&self, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-        super::gather_scatter::take_along_dim(self, indices, dim)
+    ///
+    /// [`take_along_dim_with`](Tensor::take_along_dim_with) takes options.
+    pub fn take_along_dim(&self, indices: &Tensor) -> Result<Tensor> {
+        super::gather_scatter::take_along_dim(self, indices, None)
     }
 
-    /// Zeros of `sizes` with `grad` at the given indices along `dim`.
-    pub fn value_selecting_reduction_backward(
-        grad: &Tensor,
-        dim: i64,
+    /// [`take_along_dim`](Tensor::take_along_dim) with options: `dim`.
+    pub fn take_along_dim_with(
+        &self,
         indices: &Tensor,
-        sizes: &[i64],
-        keepdim: bool,
+        options: super::options::TakeAlongDimOptions,
     ) -> Result<Tensor> {
-        super::gather_scatter::value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim)
+        super::gather_scatter::take_along_dim(self, indices, options.dim)
     }
 }

@@ -40,35 +40,13 @@ impl Tensor {
     }
 
     /// `self << other`, for a number `other`.
-    pub fn bitwise_left_shift_tensor_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn bitwise_left_shift_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::gcd_lcm_shift::bitwise_left_shift_tensor_scalar(self, other.into())
     }
 
     /// `self <<= other`, for a number `other`.
-    pub fn bitwise_left_shift__tensor_scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn bitwise_left_shift_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::gcd_lcm_shift::bitwise_left_shift__tensor_scalar(self, other.into())?;
-        Ok(self)
-    }
-
-    /// `self << other`, the bits of `self` shifted left by `other`.
-    pub fn __lshift__(&self, other: &Tensor) -> Result<Tensor> {
-        super::gcd_lcm_shift::__lshift___tensor(self, other)
-    }
-
-    /// `self << other`, the bits of `self` shifted left by `other`. The result is written into `self`.
-    pub fn __ilshift__(&self, other: &Tensor) -> Result<&Tensor> {
-        super::gcd_lcm_shift::__ilshift___tensor(self, other)?;
-        Ok(self)
-    }
-
-    /// `self << other`, for a number `other`.
-    pub fn __lshift___scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        super::gcd_lcm_shift::__lshift___scalar(self, other.into())
-    }
-
-    /// `self <<= other`, for a number `other`.
-    pub fn __ilshift___scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
-        super::gcd_lcm_shift::__ilshift___scalar(self, other.into())?;
         Ok(self)
     }
 
@@ -84,35 +62,13 @@ impl Tensor {
     }
 
     /// `self >> other`, for a number `other`.
-    pub fn bitwise_right_shift_tensor_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn bitwise_right_shift_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::gcd_lcm_shift::bitwise_right_shift_tensor_scalar(self, other.into())
     }
 
     /// `self >>= other`, for a number `other`.
-    pub fn bitwise_right_shift__tensor_scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn bitwise_right_shift_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::gcd_lcm_shift::bitwise_right_shift__tensor_scalar(self, other.into())?;
-        Ok(self)
-    }
-
-    /// `self >> other`, the bits of `self` shifted right by `other`.
-    pub fn __rshift__(&self, other: &Tensor) -> Result<Tensor> {
-        super::gcd_lcm_shift::__rshift___tensor(self, other)
-    }
-
-    /// `self >> other`, the bits of `self` shifted right by `other`. The result is written into `self`.
-    pub fn __irshift__(&self, other: &Tensor) -> Result<&Tensor> {
-        super::gcd_lcm_shift::__irshift___tensor(self, other)?;
-        Ok(self)
-    }
-
-    /// `self >> other`, for a number `other`.
-    pub fn __rshift___scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        super::gcd_lcm_shift::__rshift___scalar(self, other.into())
-    }
-
-    /// `self >>= other`, for a number `other`.
-    pub fn __irshift___scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
-        super::gcd_lcm_shift::__irshift___scalar(self, other.into())?;
         Ok(self)
     }
 }

@@ -10,11 +10,17 @@ impl Tensor {
     pub fn grid_sampler(
         input: &Tensor,
         grid: &Tensor,
-        interpolation_mode: i64,
-        padding_mode: i64,
+        interpolation_mode: super::options::GridSampleMode,
+        padding_mode: super::options::GridSamplePadding,
         align_corners: bool,
     ) -> Result<Tensor> {
-        super::grid_sample::grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+        super::grid_sample::grid_sampler(
+            input,
+            grid,
+            interpolation_mode.as_int(),
+            padding_mode.as_int(),
+            align_corners,
+        )
     }
 
     /// Images, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.
@@ -24,31 +30,16 @@ impl Tensor {
     pub fn grid_sampler_2d(
         input: &Tensor,
         grid: &Tensor,
-        interpolation_mode: i64,
-        padding_mode: i64,
+        interpolation_mode: super::options::GridSampleMode,
+        padding_mode: super::options::GridSamplePadding,
         align_corners: bool,
     ) -> Result<Tensor> {
-        super::grid_sample::grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
-    }
-
-    /// The gradients of `grid_sampler_2d` for image and grid; one that `output_mask` does not request has no elements.
-    pub fn grid_sampler_2d_backward(
-        grad_output: &Tensor,
-        input: &Tensor,
-        grid: &Tensor,
-        interpolation_mode: i64,
-        padding_mode: i64,
-        align_corners: bool,
-        output_mask: [bool; 2],
-    ) -> Result<(Tensor, Tensor)> {
-        super::grid_sample::grid_sampler_2d_backward(
-            grad_output,
+        super::grid_sample::grid_sampler_2d(
             input,
             grid,
-            interpolation_mode,
-            padding_mode,
+            interpolation_mode.as_int(),
+            padding_mode.as_int(),
             align_corners,
-            output_mask,
         )
     }
 
@@ -56,84 +47,15 @@ impl Tensor {
     pub fn grid_sampler_3d(
         input: &Tensor,
         grid: &Tensor,
-        interpolation_mode: i64,
-        padding_mode: i64,
+        interpolation_mode: super::options::GridSampleMode,
+        padding_mode: super::options::GridSamplePadding,
         align_corners: bool,
     ) -> Result<Tensor> {
-        super::grid_sample::grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners)
-    }
-
-    /// The gradients of `grid_sampler_3d` for volume and grid; one that `output_mask` does not request has no elements.
-    pub fn grid_sampler_3d_backward(
-        grad_output: &Tensor,
-        input: &Tensor,
-        grid: &Tensor,
-        interpolation_mode: i64,
-        padding_mode: i64,
-        align_corners: bool,
-        output_mask: [bool; 2],
-    ) -> Result<(Tensor, Tensor)> {
-        super::grid_sample::grid_sampler_3d_backward(
-            grad_output,
+        super::grid_sample::grid_sampler_3d(
             input,
             grid,
-            interpolation_mode,
-            padding_mode,
-            align_corners,
-            output_mask,
-        )
-    }
-
-    /// `grid_sampler`, or its derivative of the orders `orders` with respect to the coordinates of each dimension, outermost first.
-    pub fn _grid_sample(
-        input: &Tensor,
-        grid: &Tensor,
-        orders: &[i64],
-        interpolation_mode: i64,
-        padding_mode: i64,
-        align_corners: bool,
-    ) -> Result<Tensor> {
-        super::grid_sample::_grid_sample(input, grid, orders, interpolation_mode, padding_mode, align_corners)
-    }
-
-    /// The gradient of `_grid_sample` for its input, of sizes `input_size`.
-    pub fn _grid_sample_transposed(
-        grad_output: &Tensor,
-        grid: &Tensor,
-        input_size: &[i64],
-        orders: &[i64],
-        interpolation_mode: i64,
-        padding_mode: i64,
-        align_corners: bool,
-    ) -> Result<Tensor> {
-        super::grid_sample::_grid_sample_transposed(
-            grad_output,
-            grid,
-            input_size,
-            orders,
-            interpolation_mode,
-            padding_mode,
-            align_corners,
-        )
-    }
-
-    /// The gradient of `_grid_sample` for its grid.
-    pub fn _grid_sample_grid_backward(
-        grad: &Tensor,
-        input: &Tensor,
-        grid: &Tensor,
-        orders: &[i64],
-        interpolation_mode: i64,
-        padding_mode: i64,
-        align_corners: bool,
-    ) -> Result<Tensor> {
-        super::grid_sample::_grid_sample_grid_backward(
-            grad,
-            input,
-            grid,
-            orders,
-            interpolation_mode,
-            padding_mode,
+            interpolation_mode.as_int(),
+            padding_mode.as_int(),
             align_corners,
         )
     }

@@ -12,19 +12,39 @@ impl Tensor {
     }
 
     /// Writes `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them.
-    pub fn index_put_(
+    ///
+    /// [`index_put_with_`](Tensor::index_put_with_) takes options.
+    pub fn index_put_(&self, indices: &[Option<Tensor>], values: &Tensor) -> Result<&Tensor> {
+        super::index_put::index_put_(self, indices, values, false)?;
+        Ok(self)
+    }
+
+    /// [`index_put_`](Tensor::index_put_) with options: `accumulate`.
+    pub fn index_put_with_(
         &self,
         indices: &[Option<Tensor>],
         values: &Tensor,
-        accumulate: bool,
+        options: super::options::IndexPutOptions,
     ) -> Result<&Tensor> {
-        super::index_put::index_put_(self, indices, values, accumulate)?;
+        super::index_put::index_put_(self, indices, values, options.accumulate)?;
         Ok(self)
     }
 
     /// A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added.
-    pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
-        super::index_put::index_put(self, indices, values, accumulate)
+    ///
+    /// [`index_put_with`](Tensor::index_put_with) takes options.
+    pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor) -> Result<Tensor> {
+        super::index_put::index_put(self, indices, values, false)
+    }
+
+    /// [`index_put`](Tensor::index_put) with options: `accumulate`.
+    pub fn index_put_with(
+        &self,
+        indices: &[Option<Tensor>],
+        values: &Tensor,
+        options: super::options::IndexPutOptions,
+    ) -> Result<Tensor> {
+        super::index_put::index_put(self, indices, values, options.accumulate)
     }
 
     /// The elements of the flattened `self` at `index`; negative indices count from the end.
@@ -33,13 +53,38 @@ impl Tensor {
     }
 
     /// Writes the elements of `source` at the given indices of the flattened `self`, or adds them.
-    pub fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<&Tensor> {
-        super::index_put::put_(self, index, source, accumulate)?;
+    ///
+    /// [`put_with_`](Tensor::put_with_) takes options.
+    pub fn put_(&self, index: &Tensor, source: &Tensor) -> Result<&Tensor> {
+        super::index_put::put_(self, index, source, false)?;
+        Ok(self)
+    }
+
+    /// [`put_`](Tensor::put_) with options: `accumulate`.
+    pub fn put_with_(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        options: super::options::PutOptions,
+    ) -> Result<&Tensor> {
+        super::index_put::put_(self, index, source, options.accumulate)?;
         Ok(self)
     }
 
     /// A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there.
-    pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
-        super::index_put::put(self, index, source, accumulate)
+    ///
+    /// [`put_with`](Tensor::put_with) takes options.
+    pub fn put(&self, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        super::index_put::put(self, index, source, false)
+    }
+
+    /// [`put`](Tensor::put) with options: `accumulate`.
+    pub fn put_with(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        options: super::options::PutOptions,
+    ) -> Result<Tensor> {
+        super::index_put::put(self, index, source, options.accumulate)
     }
 }

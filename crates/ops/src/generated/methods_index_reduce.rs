@@ -7,13 +7,54 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
-    pub fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<Tensor> {
-        super::index_reduce::index_reduce(self, dim, index, source, reduce, true)
+    ///
+    /// [`index_reduce_with`](Tensor::index_reduce_with) takes options.
+    pub fn index_reduce(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: super::options::ScatterReduction,
+    ) -> Result<Tensor> {
+        super::index_reduce::index_reduce(self, dim, index, source, reduce.as_str(), true)
+    }
+
+    /// [`index_reduce`](Tensor::index_reduce) with options: `include_self`.
+    pub fn index_reduce_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: super::options::ScatterReduction,
+        options: super::options::IndexReduceOptions,
+    ) -> Result<Tensor> {
+        super::index_reduce::index_reduce(self, dim, index, source, reduce.as_str(), options.include_self)
     }
 
     /// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum. The result is written into `self`.
-    pub fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<&Tensor> {
-        super::index_reduce::index_reduce_(self, dim, index, source, reduce, true)?;
+    ///
+    /// [`index_reduce_with_`](Tensor::index_reduce_with_) takes options.
+    pub fn index_reduce_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: super::options::ScatterReduction,
+    ) -> Result<&Tensor> {
+        super::index_reduce::index_reduce_(self, dim, index, source, reduce.as_str(), true)?;
+        Ok(self)
+    }
+
+    /// [`index_reduce_`](Tensor::index_reduce_) with options: `include_self`.
+    pub fn index_reduce_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: super::options::ScatterReduction,
+        options: super::options::IndexReduceOptions,
+    ) -> Result<&Tensor> {
+        super::index_reduce::index_reduce_(self, dim, index, source, reduce.as_str(), options.include_self)?;
         Ok(self)
     }
 }

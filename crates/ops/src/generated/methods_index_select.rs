@@ -11,24 +11,41 @@ impl Tensor {
         super::index_select::index_select(self, dim, index)
     }
 
-    /// The gradient of `index_select`: zeros, to which the slices of `grad` are added at `index`.
-    pub fn index_select_backward(
-        grad: &Tensor,
-        self_sizes: &[i64],
-        dim: i64,
-        index: &Tensor,
-    ) -> Result<Tensor> {
-        super::index_select::index_select_backward(grad, self_sizes, dim, index)
-    }
-
     /// A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order.
+    ///
+    /// [`index_add_with`](Tensor::index_add_with) takes options.
     pub fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         super::index_select::index_add(self, dim, index, source, Scalar::Int(1))
     }
 
+    /// [`index_add`](Tensor::index_add) with options: `alpha`.
+    pub fn index_add_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        options: super::options::IndexAddOptions,
+    ) -> Result<Tensor> {
+        super::index_select::index_add(self, dim, index, source, options.alpha)
+    }
+
     /// Adds `alpha` times the slices of `source` to the slices of `self` at `index`, in its order.
+    ///
+    /// [`index_add_with_`](Tensor::index_add_with_) takes options.
     pub fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<&Tensor> {
         super::index_select::index_add_(self, dim, index, source, Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// [`index_add_`](Tensor::index_add_) with options: `alpha`.
+    pub fn index_add_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        options: super::options::IndexAddOptions,
+    ) -> Result<&Tensor> {
+        super::index_select::index_add_(self, dim, index, source, options.alpha)?;
         Ok(self)
     }
 
@@ -55,13 +72,25 @@ impl Tensor {
     }
 
     /// A copy of `self` with the slices at `index` filled with the only element of `value`.
-    pub fn index_fill_int_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+    pub fn index_fill_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
         super::index_select::index_fill_int_tensor(self, dim, index, value)
     }
 
     /// Fills the slices of `self` at `index` with the only element of `value`.
-    pub fn index_fill__int_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Result<&Tensor> {
+    pub fn index_fill_tensor_(&self, dim: i64, index: &Tensor, value: &Tensor) -> Result<&Tensor> {
         super::index_select::index_fill__int_tensor(self, dim, index, value)?;
         Ok(self)
+    }
+
+    /// For each element a vector of `num_classes` zeros with a one at that index; -1 stands for the maximum of the elements plus 1.
+    ///
+    /// [`one_hot_with`](Tensor::one_hot_with) takes options.
+    pub fn one_hot(&self) -> Result<Tensor> {
+        super::index_select::one_hot(self, -1)
+    }
+
+    /// [`one_hot`](Tensor::one_hot) with options: `num_classes`.
+    pub fn one_hot_with(&self, options: super::options::OneHotOptions) -> Result<Tensor> {
+        super::index_select::one_hot(self, options.num_classes)
     }
 }

@@ -7,17 +7,34 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// Whether each element is in `test_elements`.
+    ///
+    /// [`isin_with`](Tensor::isin_with) takes options.
     pub fn isin(elements: &Tensor, test_elements: &Tensor) -> Result<Tensor> {
         super::isin::isin_tensor_tensor(elements, test_elements, false, false)
     }
 
+    /// [`isin`](Tensor::isin) with options: `assume_unique`, `invert`.
+    pub fn isin_with(
+        elements: &Tensor,
+        test_elements: &Tensor,
+        options: super::options::IsinOptions,
+    ) -> Result<Tensor> {
+        super::isin::isin_tensor_tensor(elements, test_elements, options.assume_unique, options.invert)
+    }
+
     /// Whether each element equals a number.
-    pub fn isin_tensor_scalar(elements: &Tensor, test_element: impl Into<Scalar>) -> Result<Tensor> {
+    ///
+    /// [`isin_scalar_with`](Tensor::isin_scalar_with) takes options.
+    pub fn isin_scalar(elements: &Tensor, test_element: impl Into<Scalar>) -> Result<Tensor> {
         super::isin::isin_tensor_scalar(elements, test_element.into(), false, false)
     }
 
-    /// Whether a number is in `test_elements`.
-    pub fn isin_scalar_tensor(element: impl Into<Scalar>, test_elements: &Tensor) -> Result<Tensor> {
-        super::isin::isin_scalar_tensor(element.into(), test_elements, false, false)
+    /// [`isin_scalar`](Tensor::isin_scalar) with options: `assume_unique`, `invert`.
+    pub fn isin_scalar_with(
+        elements: &Tensor,
+        test_element: impl Into<Scalar>,
+        options: super::options::IsinScalarOptions,
+    ) -> Result<Tensor> {
+        super::isin::isin_tensor_scalar(elements, test_element.into(), options.assume_unique, options.invert)
     }
 }

@@ -7,24 +7,74 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
+    ///
+    /// [`addbmm_with`](Tensor::addbmm_with) takes options.
     pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         super::linear::addbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))
     }
 
+    /// [`addbmm`](Tensor::addbmm) with options: `beta`, `alpha`.
+    pub fn addbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        options: super::options::AddbmmOptions,
+    ) -> Result<Tensor> {
+        super::linear::addbmm(self, batch1, batch2, options.beta, options.alpha)
+    }
+
     /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
+    ///
+    /// [`addbmm_with_`](Tensor::addbmm_with_) takes options.
     pub fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<&Tensor> {
         super::linear::addbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
+    /// [`addbmm_`](Tensor::addbmm_) with options: `beta`, `alpha`.
+    pub fn addbmm_with_(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        options: super::options::AddbmmOptions,
+    ) -> Result<&Tensor> {
+        super::linear::addbmm_(self, batch1, batch2, options.beta, options.alpha)?;
+        Ok(self)
+    }
+
     /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
+    ///
+    /// [`addr_with`](Tensor::addr_with) takes options.
     pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         super::linear::addr(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1))
     }
 
+    /// [`addr`](Tensor::addr) with options: `beta`, `alpha`.
+    pub fn addr_with(
+        &self,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        options: super::options::AddrOptions,
+    ) -> Result<Tensor> {
+        super::linear::addr(self, vec1, vec2, options.beta, options.alpha)
+    }
+
     /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
+    ///
+    /// [`addr_with_`](Tensor::addr_with_) takes options.
     pub fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> Result<&Tensor> {
         super::linear::addr_(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// [`addr_`](Tensor::addr_) with options: `beta`, `alpha`.
+    pub fn addr_with_(
+        &self,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        options: super::options::AddrOptions,
+    ) -> Result<&Tensor> {
+        super::linear::addr_(self, vec1, vec2, options.beta, options.alpha)?;
         Ok(self)
     }
 
@@ -46,28 +96,36 @@ impl Tensor {
         super::linear::matmul(self, other)
     }
 
-    /// `input weight^T + bias`, the kernel of `linear` for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one dtype.
-    pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        super::linear::_linear(input, weight, bias)
-    }
-
-    /// The gradient of `_linear` with respect to its weight, `grad_output^T input`: `out x in` of `.. x out` and `.. x in`, whose leading dimensions are flattened.
-    pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor) -> Result<Tensor> {
-        super::linear::_linear_weight_backward(grad_output, input)
-    }
-
     /// `input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`.
-    pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        super::linear::linear(input, weight, bias)
+    ///
+    /// [`linear_with`](Tensor::linear_with) takes options.
+    pub fn linear(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        super::linear::linear(input, weight, None)
+    }
+
+    /// [`linear`](Tensor::linear) with options: `bias`.
+    pub fn linear_with(
+        input: &Tensor,
+        weight: &Tensor,
+        options: super::options::LinearOptions<'_>,
+    ) -> Result<Tensor> {
+        super::linear::linear(input, weight, options.bias)
     }
 
     /// `input1 weight[o] input2 + bias[o]` for each output `o`, with `weight` of `out x in1 x in2`.
-    pub fn bilinear(
+    ///
+    /// [`bilinear_with`](Tensor::bilinear_with) takes options.
+    pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        super::linear::bilinear(input1, input2, weight, None)
+    }
+
+    /// [`bilinear`](Tensor::bilinear) with options: `bias`.
+    pub fn bilinear_with(
         input1: &Tensor,
         input2: &Tensor,
         weight: &Tensor,
-        bias: Option<&Tensor>,
+        options: super::options::BilinearOptions<'_>,
     ) -> Result<Tensor> {
-        super::linear::bilinear(input1, input2, weight, bias)
+        super::linear::bilinear(input1, input2, weight, options.bias)
     }
 }

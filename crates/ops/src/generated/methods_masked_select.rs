@@ -11,11 +11,6 @@ impl Tensor {
         super::masked_select::masked_select(self, mask)
     }
 
-    /// The gradient of `masked_select`: zeros, with `grad` where `mask` is true.
-    pub fn masked_select_backward(grad: &Tensor, input: &Tensor, mask: &Tensor) -> Result<Tensor> {
-        super::masked_select::masked_select_backward(grad, input, mask)
-    }
-
     /// Writes the elements of `source`, in their order, where `mask` is true.
     pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<&Tensor> {
         super::masked_select::masked_scatter_(self, mask, source)?;
@@ -25,10 +20,5 @@ impl Tensor {
     /// A copy of `self` with the elements of `source`, in their order, where `mask` is true.
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
         super::masked_select::masked_scatter(self, mask, source)
-    }
-
-    /// The elements of `grad_output` where `mask` is true, then zeros, in `sizes`.
-    pub fn masked_scatter_backward(grad_output: &Tensor, mask: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-        super::masked_select::masked_scatter_backward(grad_output, mask, sizes)
     }
 }

@@ -17,24 +17,74 @@ impl Tensor {
     }
 
     /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
+    ///
+    /// [`addmm_with`](Tensor::addmm_with) takes options.
     pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         super::matmul::addmm(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1))
     }
 
+    /// [`addmm`](Tensor::addmm) with options: `beta`, `alpha`.
+    pub fn addmm_with(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        options: super::options::AddmmOptions,
+    ) -> Result<Tensor> {
+        super::matmul::addmm(self, mat1, mat2, options.beta, options.alpha)
+    }
+
     /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0. The result is written into `self`.
+    ///
+    /// [`addmm_with_`](Tensor::addmm_with_) takes options.
     pub fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> Result<&Tensor> {
         super::matmul::addmm_(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
+    /// [`addmm_`](Tensor::addmm_) with options: `beta`, `alpha`.
+    pub fn addmm_with_(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        options: super::options::AddmmOptions,
+    ) -> Result<&Tensor> {
+        super::matmul::addmm_(self, mat1, mat2, options.beta, options.alpha)?;
+        Ok(self)
+    }
+
     /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
+    ///
+    /// [`baddbmm_with`](Tensor::baddbmm_with) takes options.
     pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         super::matmul::baddbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))
     }
 
+    /// [`baddbmm`](Tensor::baddbmm) with options: `beta`, `alpha`.
+    pub fn baddbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        options: super::options::BaddbmmOptions,
+    ) -> Result<Tensor> {
+        super::matmul::baddbmm(self, batch1, batch2, options.beta, options.alpha)
+    }
+
     /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
+    ///
+    /// [`baddbmm_with_`](Tensor::baddbmm_with_) takes options.
     pub fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<&Tensor> {
         super::matmul::baddbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// [`baddbmm_`](Tensor::baddbmm_) with options: `beta`, `alpha`.
+    pub fn baddbmm_with_(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        options: super::options::BaddbmmOptions,
+    ) -> Result<&Tensor> {
+        super::matmul::baddbmm_(self, batch1, batch2, options.beta, options.alpha)?;
         Ok(self)
     }
 
@@ -44,13 +94,38 @@ impl Tensor {
     }
 
     /// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
+    ///
+    /// [`addmv_with`](Tensor::addmv_with) takes options.
     pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
         super::matmul::addmv(self, mat, vec, Scalar::Int(1), Scalar::Int(1))
     }
 
+    /// [`addmv`](Tensor::addmv) with options: `beta`, `alpha`.
+    pub fn addmv_with(
+        &self,
+        mat: &Tensor,
+        vec: &Tensor,
+        options: super::options::AddmvOptions,
+    ) -> Result<Tensor> {
+        super::matmul::addmv(self, mat, vec, options.beta, options.alpha)
+    }
+
     /// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
+    ///
+    /// [`addmv_with_`](Tensor::addmv_with_) takes options.
     pub fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> Result<&Tensor> {
         super::matmul::addmv_(self, mat, vec, Scalar::Int(1), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// [`addmv_`](Tensor::addmv_) with options: `beta`, `alpha`.
+    pub fn addmv_with_(
+        &self,
+        mat: &Tensor,
+        vec: &Tensor,
+        options: super::options::AddmvOptions,
+    ) -> Result<&Tensor> {
+        super::matmul::addmv_(self, mat, vec, options.beta, options.alpha)?;
         Ok(self)
     }
 

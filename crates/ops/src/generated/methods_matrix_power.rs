@@ -6,6 +6,11 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
+    /// `self @ self @ ...`, a square matrix times itself `n` times.
+    pub fn linalg_matrix_power(&self, n: i64) -> Result<Tensor> {
+        super::matrix_power::linalg_matrix_power(self, n)
+    }
+
     /// Another name of `linalg_matrix_power`.
     pub fn matrix_power(&self, n: i64) -> Result<Tensor> {
         super::matrix_power::matrix_power(self, n)

@@ -12,23 +12,49 @@ impl Tensor {
     }
 
     /// The maximum along a dimension and the index of the first element that equals it; NaN counts as the maximum.
-    pub fn max_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        super::max_min::max_dim(self, dim, keepdim)
+    ///
+    /// [`max_dim_with`](Tensor::max_dim_with) takes options.
+    pub fn max_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
+        super::max_min::max_dim(self, dim, false)
     }
 
-    /// Another name of `maximum`.
-    pub fn max_other(&self, other: &Tensor) -> Result<Tensor> {
-        super::max_min::max_other(self, other)
+    /// [`max_dim`](Tensor::max_dim) with options: `keepdim`.
+    pub fn max_dim_with(&self, dim: i64, options: super::options::MaxDimOptions) -> Result<(Tensor, Tensor)> {
+        super::max_min::max_dim(self, dim, options.keepdim)
     }
 
     /// The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
-    pub fn amax(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-        super::max_min::amax(self, dim, keepdim)
+    ///
+    /// [`amax_with`](Tensor::amax_with) takes options.
+    pub fn amax(&self) -> Result<Tensor> {
+        super::max_min::amax(self, &[], false)
+    }
+
+    /// [`amax`](Tensor::amax) along `dim`.
+    pub fn amax_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::max_min::amax(self, super::options::IntList::ints(&dim), false)
+    }
+
+    /// [`amax`](Tensor::amax) with options: `dim`, `keepdim`.
+    pub fn amax_with(&self, options: super::options::AmaxOptions<'_>) -> Result<Tensor> {
+        super::max_min::amax(self, options.dim, options.keepdim)
     }
 
     /// The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
-    pub fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        super::max_min::argmax(self, dim, keepdim)
+    ///
+    /// [`argmax_with`](Tensor::argmax_with) takes options.
+    pub fn argmax(&self) -> Result<Tensor> {
+        super::max_min::argmax(self, None, false)
+    }
+
+    /// [`argmax`](Tensor::argmax) along `dim`.
+    pub fn argmax_dim(&self, dim: i64) -> Result<Tensor> {
+        super::max_min::argmax(self, Some(dim), false)
+    }
+
+    /// [`argmax`](Tensor::argmax) with options: `dim`, `keepdim`.
+    pub fn argmax_with(&self, options: super::options::ArgmaxOptions) -> Result<Tensor> {
+        super::max_min::argmax(self, options.dim, options.keepdim)
     }
 
     /// `min(self)`, the minimum of all elements; NaN if an element is NaN. It is an error if there are no elements.
@@ -37,27 +63,65 @@ impl Tensor {
     }
 
     /// The minimum along a dimension and the index of the first element that equals it; NaN counts as the minimum.
-    pub fn min_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        super::max_min::min_dim(self, dim, keepdim)
+    ///
+    /// [`min_dim_with`](Tensor::min_dim_with) takes options.
+    pub fn min_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
+        super::max_min::min_dim(self, dim, false)
     }
 
-    /// Another name of `minimum`.
-    pub fn min_other(&self, other: &Tensor) -> Result<Tensor> {
-        super::max_min::min_other(self, other)
+    /// [`min_dim`](Tensor::min_dim) with options: `keepdim`.
+    pub fn min_dim_with(&self, dim: i64, options: super::options::MinDimOptions) -> Result<(Tensor, Tensor)> {
+        super::max_min::min_dim(self, dim, options.keepdim)
     }
 
     /// The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
-    pub fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-        super::max_min::amin(self, dim, keepdim)
+    ///
+    /// [`amin_with`](Tensor::amin_with) takes options.
+    pub fn amin(&self) -> Result<Tensor> {
+        super::max_min::amin(self, &[], false)
+    }
+
+    /// [`amin`](Tensor::amin) along `dim`.
+    pub fn amin_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::max_min::amin(self, super::options::IntList::ints(&dim), false)
+    }
+
+    /// [`amin`](Tensor::amin) with options: `dim`, `keepdim`.
+    pub fn amin_with(&self, options: super::options::AminOptions<'_>) -> Result<Tensor> {
+        super::max_min::amin(self, options.dim, options.keepdim)
     }
 
     /// The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
-    pub fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        super::max_min::argmin(self, dim, keepdim)
+    ///
+    /// [`argmin_with`](Tensor::argmin_with) takes options.
+    pub fn argmin(&self) -> Result<Tensor> {
+        super::max_min::argmin(self, None, false)
+    }
+
+    /// [`argmin`](Tensor::argmin) along `dim`.
+    pub fn argmin_dim(&self, dim: i64) -> Result<Tensor> {
+        super::max_min::argmin(self, Some(dim), false)
+    }
+
+    /// [`argmin`](Tensor::argmin) with options: `dim`, `keepdim`.
+    pub fn argmin_with(&self, options: super::options::ArgminOptions) -> Result<Tensor> {
+        super::max_min::argmin(self, options.dim, options.keepdim)
     }
 
     /// The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN.
+    ///
+    /// [`aminmax_with`](Tensor::aminmax_with) takes options.
     pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
         super::max_min::aminmax(self, None, false)
+    }
+
+    /// [`aminmax`](Tensor::aminmax) along `dim`.
+    pub fn aminmax_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
+        super::max_min::aminmax(self, Some(dim), false)
+    }
+
+    /// [`aminmax`](Tensor::aminmax) with options: `dim`, `keepdim`.
+    pub fn aminmax_with(&self, options: super::options::AminmaxOptions) -> Result<(Tensor, Tensor)> {
+        super::max_min::aminmax(self, options.dim, options.keepdim)
     }
 }

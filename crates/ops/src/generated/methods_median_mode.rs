@@ -7,8 +7,19 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The `k`-th smallest element along a dimension, and its index.
-    pub fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        super::median_mode::kthvalue(self, k, dim, keepdim)
+    ///
+    /// [`kthvalue_with`](Tensor::kthvalue_with) takes options.
+    pub fn kthvalue(&self, k: i64) -> Result<(Tensor, Tensor)> {
+        super::median_mode::kthvalue(self, k, -1, false)
+    }
+
+    /// [`kthvalue`](Tensor::kthvalue) with options: `dim`, `keepdim`.
+    pub fn kthvalue_with(
+        &self,
+        k: i64,
+        options: super::options::KthvalueOptions,
+    ) -> Result<(Tensor, Tensor)> {
+        super::median_mode::kthvalue(self, k, options.dim, options.keepdim)
     }
 
     /// The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
@@ -17,8 +28,19 @@ impl Tensor {
     }
 
     /// The lower median along a dimension and its index: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
-    pub fn median_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        super::median_mode::median_dim(self, dim, keepdim)
+    ///
+    /// [`median_dim_with`](Tensor::median_dim_with) takes options.
+    pub fn median_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
+        super::median_mode::median_dim(self, dim, false)
+    }
+
+    /// [`median_dim`](Tensor::median_dim) with options: `keepdim`.
+    pub fn median_dim_with(
+        &self,
+        dim: i64,
+        options: super::options::MedianDimOptions,
+    ) -> Result<(Tensor, Tensor)> {
+        super::median_mode::median_dim(self, dim, options.keepdim)
     }
 
     /// `median` of the elements that are not NaN.
@@ -27,12 +49,30 @@ impl Tensor {
     }
 
     /// `median` along a dimension of the elements that are not NaN, and its index.
-    pub fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        super::median_mode::nanmedian_dim(self, dim, keepdim)
+    ///
+    /// [`nanmedian_dim_with`](Tensor::nanmedian_dim_with) takes options.
+    pub fn nanmedian_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
+        super::median_mode::nanmedian_dim(self, dim, false)
+    }
+
+    /// [`nanmedian_dim`](Tensor::nanmedian_dim) with options: `keepdim`.
+    pub fn nanmedian_dim_with(
+        &self,
+        dim: i64,
+        options: super::options::NanmedianDimOptions,
+    ) -> Result<(Tensor, Tensor)> {
+        super::median_mode::nanmedian_dim(self, dim, options.keepdim)
     }
 
     /// The most frequent element along a dimension, the smallest if there are several, and its last index.
-    pub fn mode(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        super::median_mode::mode(self, dim, keepdim)
+    ///
+    /// [`mode_with`](Tensor::mode_with) takes options.
+    pub fn mode(&self) -> Result<(Tensor, Tensor)> {
+        super::median_mode::mode(self, -1, false)
+    }
+
+    /// [`mode`](Tensor::mode) with options: `dim`, `keepdim`.
+    pub fn mode_with(&self, options: super::options::ModeOptions) -> Result<(Tensor, Tensor)> {
+        super::median_mode::mode(self, options.dim, options.keepdim)
     }
 }

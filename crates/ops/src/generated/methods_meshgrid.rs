@@ -6,13 +6,8 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Each vector expanded to a grid: it varies along a dimension of its own and is repeated along those of the others.
-    pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-        super::meshgrid::meshgrid(tensors)
-    }
-
     /// `meshgrid`; with an `indexing` of "xy" the first two dimensions are exchanged.
-    pub fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
-        super::meshgrid::meshgrid_indexing(tensors, indexing)
+    pub fn meshgrid(tensors: &[Tensor], indexing: super::options::MeshgridIndexing) -> Result<Vec<Tensor>> {
+        super::meshgrid::meshgrid_indexing(tensors, indexing.as_str())
     }
 }

@@ -61,19 +61,9 @@ impl Tensor {
         super::movedim_flatten::movedim_intlist(self, source, destination)
     }
 
-    /// A view with dimension `source` moved to the position `destination`; the others keep their order.
-    pub fn movedim_int(&self, source: i64, destination: i64) -> Result<Tensor> {
-        super::movedim_flatten::movedim_int(self, source, destination)
-    }
-
     /// Another name of `movedim`.
     pub fn moveaxis(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         super::movedim_flatten::moveaxis_intlist(self, source, destination)
-    }
-
-    /// Another name of `movedim`.
-    pub fn moveaxis_int(&self, source: i64, destination: i64) -> Result<Tensor> {
-        super::movedim_flatten::moveaxis_int(self, source, destination)
     }
 
     /// Another name of `transpose`.
@@ -87,12 +77,12 @@ impl Tensor {
     }
 
     /// A view with the dimensions in reverse order.
-    pub fn numpy_T(&self) -> Result<Tensor> {
+    pub fn numpy_t(&self) -> Result<Tensor> {
         super::movedim_flatten::numpy_T(self)
     }
 
     /// A view with the last two dimensions exchanged.
-    pub fn mT(&self) -> Result<Tensor> {
+    pub fn mt(&self) -> Result<Tensor> {
         super::movedim_flatten::mT(self)
     }
 

@@ -7,7 +7,18 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// Indices sampled from each row of probabilities, with or without replacement.
-    pub fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor> {
-        super::multinomial::multinomial(self, num_samples, replacement, None)
+    ///
+    /// [`multinomial_with`](Tensor::multinomial_with) takes options.
+    pub fn multinomial(&self, num_samples: i64) -> Result<Tensor> {
+        super::multinomial::multinomial(self, num_samples, false, None)
+    }
+
+    /// [`multinomial`](Tensor::multinomial) with options: `replacement`, `generator`.
+    pub fn multinomial_with(
+        &self,
+        num_samples: i64,
+        options: super::options::MultinomialOptions<'_>,
+    ) -> Result<Tensor> {
+        super::multinomial::multinomial(self, num_samples, options.replacement, options.generator)
     }
 }

@@ -7,8 +7,19 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The indices of the first `size` elements that are not 0, then rows of `fill_value`.
+    ///
+    /// [`nonzero_static_with`](Tensor::nonzero_static_with) takes options.
     pub fn nonzero_static(&self, size: i64) -> Result<Tensor> {
         super::nonzero::nonzero_static(self, size, -1)
+    }
+
+    /// [`nonzero_static`](Tensor::nonzero_static) with options: `fill_value`.
+    pub fn nonzero_static_with(
+        &self,
+        size: i64,
+        options: super::options::NonzeroStaticOptions,
+    ) -> Result<Tensor> {
+        super::nonzero::nonzero_static(self, size, options.fill_value)
     }
 
     /// The indices of the nonzero elements, a row for each, in row-major order.

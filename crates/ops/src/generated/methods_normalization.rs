@@ -7,271 +7,85 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, which are `normalized_shape`.
-    pub fn layer_norm(
+    ///
+    /// [`layer_norm_with`](Tensor::layer_norm_with) takes options.
+    pub fn layer_norm(input: &Tensor, normalized_shape: &[i64]) -> Result<Tensor> {
+        super::normalization::layer_norm(input, normalized_shape, None, None, 1e-5, true)
+    }
+
+    /// [`layer_norm`](Tensor::layer_norm) with options: `weight`, `bias`, `eps`.
+    pub fn layer_norm_with(
         input: &Tensor,
         normalized_shape: &[i64],
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        eps: f64,
-        cudnn_enable: bool,
+        options: super::options::LayerNormOptions<'_>,
     ) -> Result<Tensor> {
-        super::normalization::layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
-    }
-
-    /// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, and `mean` and `1 / sqrt(var + eps)` of each row.
-    pub fn native_layer_norm(
-        input: &Tensor,
-        normalized_shape: &[i64],
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        eps: f64,
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
-    }
-
-    /// The derivative of layer normalization; a gradient that `output_mask` leaves out has no elements.
-    pub fn native_layer_norm_backward(
-        grad_out: &Tensor,
-        input: &Tensor,
-        normalized_shape: &[i64],
-        mean: &Tensor,
-        rstd: &Tensor,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        output_mask: [bool; 3],
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::normalization::native_layer_norm_backward(
-            grad_out,
+        super::normalization::layer_norm(
             input,
             normalized_shape,
-            mean,
-            rstd,
-            weight,
-            bias,
-            output_mask,
+            options.weight,
+            options.bias,
+            options.eps,
+            true,
         )
     }
 
     /// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels of each sample.
-    pub fn group_norm(
+    ///
+    /// [`group_norm_with`](Tensor::group_norm_with) takes options.
+    pub fn group_norm(input: &Tensor, num_groups: i64) -> Result<Tensor> {
+        super::normalization::group_norm(input, num_groups, None, None, 1e-5, true)
+    }
+
+    /// [`group_norm`](Tensor::group_norm) with options: `weight`, `bias`, `eps`.
+    pub fn group_norm_with(
         input: &Tensor,
         num_groups: i64,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        eps: f64,
-        cudnn_enabled: bool,
+        options: super::options::GroupNormOptions<'_>,
     ) -> Result<Tensor> {
-        super::normalization::group_norm(input, num_groups, weight, bias, eps, cudnn_enabled)
-    }
-
-    /// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels, and `mean` and `1 / sqrt(var + eps)` of each group.
-    pub fn native_group_norm(
-        input: &Tensor,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        N: i64,
-        C: i64,
-        HxW: i64,
-        group: i64,
-        eps: f64,
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
-    }
-
-    /// The derivative of group normalization; a gradient that `output_mask` leaves out has no elements.
-    pub fn native_group_norm_backward(
-        grad_out: &Tensor,
-        input: &Tensor,
-        mean: &Tensor,
-        rstd: &Tensor,
-        weight: Option<&Tensor>,
-        N: i64,
-        C: i64,
-        HxW: i64,
-        group: i64,
-        output_mask: [bool; 3],
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::normalization::native_group_norm_backward(
-            grad_out,
-            input,
-            mean,
-            rstd,
-            weight,
-            N,
-            C,
-            HxW,
-            group,
-            output_mask,
-        )
+        super::normalization::group_norm(input, num_groups, options.weight, options.bias, options.eps, true)
     }
 
     /// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel over the batch; outside training with the running statistics.
-    pub fn batch_norm(
+    ///
+    /// [`batch_norm_with`](Tensor::batch_norm_with) takes options.
+    pub fn batch_norm(input: &Tensor, training: bool, momentum: f64, eps: f64) -> Result<Tensor> {
+        super::normalization::batch_norm(input, None, None, None, None, training, momentum, eps, true)
+    }
+
+    /// [`batch_norm`](Tensor::batch_norm) with options: `weight`, `bias`, `running_mean`, `running_var`.
+    pub fn batch_norm_with(
         input: &Tensor,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        running_mean: Option<&Tensor>,
-        running_var: Option<&Tensor>,
         training: bool,
         momentum: f64,
         eps: f64,
-        cudnn_enabled: bool,
+        options: super::options::BatchNormOptions<'_>,
     ) -> Result<Tensor> {
         super::normalization::batch_norm(
             input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
+            options.weight,
+            options.bias,
+            options.running_mean,
+            options.running_var,
             training,
             momentum,
             eps,
-            cudnn_enabled,
-        )
-    }
-
-    /// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel, and `mean` and `1 / sqrt(var + eps)`; in training updates the running statistics, outside uses them.
-    pub fn native_batch_norm(
-        input: &Tensor,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        running_mean: Option<&Tensor>,
-        running_var: Option<&Tensor>,
-        training: bool,
-        momentum: f64,
-        eps: f64,
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::normalization::native_batch_norm(
-            input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
-            training,
-            momentum,
-            eps,
-        )
-    }
-
-    /// The derivative of batch normalization; a gradient that `output_mask` leaves out has no elements.
-    pub fn native_batch_norm_backward(
-        grad_out: &Tensor,
-        input: &Tensor,
-        weight: Option<&Tensor>,
-        running_mean: Option<&Tensor>,
-        running_var: Option<&Tensor>,
-        save_mean: Option<&Tensor>,
-        save_invstd: Option<&Tensor>,
-        train: bool,
-        eps: f64,
-        output_mask: [bool; 3],
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::normalization::native_batch_norm_backward(
-            grad_out,
-            input,
-            weight,
-            running_mean,
-            running_var,
-            save_mean,
-            save_invstd,
-            train,
-            eps,
-            output_mask,
-        )
-    }
-
-    /// `native_batch_norm` with running statistics, which it updates in training.
-    pub fn _native_batch_norm_legit(
-        input: &Tensor,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        running_mean: &Tensor,
-        running_var: &Tensor,
-        training: bool,
-        momentum: f64,
-        eps: f64,
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::normalization::_native_batch_norm_legit(
-            input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
-            training,
-            momentum,
-            eps,
-        )
-    }
-
-    /// `native_batch_norm` without running statistics.
-    pub fn _native_batch_norm_legit_no_stats(
-        input: &Tensor,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        training: bool,
-        momentum: f64,
-        eps: f64,
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::normalization::_native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)
-    }
-
-    /// `native_batch_norm` with running statistics, which are not updated.
-    pub fn _native_batch_norm_legit_no_training(
-        input: &Tensor,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        running_mean: &Tensor,
-        running_var: &Tensor,
-        momentum: f64,
-        eps: f64,
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::normalization::_native_batch_norm_legit_no_training(
-            input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
-            momentum,
-            eps,
+            true,
         )
     }
 
     /// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, which are `normalized_shape`.
-    pub fn rms_norm(
+    ///
+    /// [`rms_norm_with`](Tensor::rms_norm_with) takes options.
+    pub fn rms_norm(input: &Tensor, normalized_shape: &[i64]) -> Result<Tensor> {
+        super::normalization::rms_norm(input, normalized_shape, None, None)
+    }
+
+    /// [`rms_norm`](Tensor::rms_norm) with options: `weight`, `eps`.
+    pub fn rms_norm_with(
         input: &Tensor,
         normalized_shape: &[i64],
-        weight: Option<&Tensor>,
-        eps: Option<f64>,
+        options: super::options::RmsNormOptions<'_>,
     ) -> Result<Tensor> {
-        super::normalization::rms_norm(input, normalized_shape, weight, eps)
-    }
-
-    /// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, and `1 / sqrt(mean(input^2) + eps)` of each row.
-    pub fn _fused_rms_norm(
-        input: &Tensor,
-        normalized_shape: &[i64],
-        weight: Option<&Tensor>,
-        eps: Option<f64>,
-    ) -> Result<(Tensor, Tensor)> {
-        super::normalization::_fused_rms_norm(input, normalized_shape, weight, eps)
-    }
-
-    /// The derivative of root mean square normalization; a gradient that `output_mask` leaves out has no elements.
-    pub fn _fused_rms_norm_backward(
-        grad_out: &Tensor,
-        input: &Tensor,
-        normalized_shape: &[i64],
-        rstd: &Tensor,
-        weight: Option<&Tensor>,
-        output_mask: [bool; 2],
-    ) -> Result<(Tensor, Tensor)> {
-        super::normalization::_fused_rms_norm_backward(
-            grad_out,
-            input,
-            normalized_shape,
-            rstd,
-            weight,
-            output_mask,
-        )
+        super::normalization::rms_norm(input, normalized_shape, options.weight, options.eps)
     }
 }

@@ -16,4 +16,69 @@ impl Tensor {
         super::norms::renorm_(self, p.into(), dim, maxnorm.into())?;
         Ok(self)
     }
+
+    /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
+    ///
+    /// [`linalg_matrix_norm_scalar_with`](Tensor::linalg_matrix_norm_scalar_with) takes options.
+    pub fn linalg_matrix_norm_scalar(&self, ord: impl Into<Scalar>) -> Result<Tensor> {
+        super::norms::linalg_matrix_norm(self, ord.into(), &[-2, -1], false, None)
+    }
+
+    /// [`linalg_matrix_norm_scalar`](Tensor::linalg_matrix_norm_scalar) with options: `dim`, `keepdim`, `dtype`.
+    pub fn linalg_matrix_norm_scalar_with(
+        &self,
+        ord: impl Into<Scalar>,
+        options: super::options::LinalgMatrixNormScalarOptions<'_>,
+    ) -> Result<Tensor> {
+        super::norms::linalg_matrix_norm(self, ord.into(), options.dim, options.keepdim, options.dtype)
+    }
+
+    /// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
+    ///
+    /// [`linalg_matrix_norm_with`](Tensor::linalg_matrix_norm_with) takes options.
+    pub fn linalg_matrix_norm(&self) -> Result<Tensor> {
+        super::norms::linalg_matrix_norm_str_ord(self, "fro", &[-2, -1], false, None)
+    }
+
+    /// [`linalg_matrix_norm`](Tensor::linalg_matrix_norm) with options: `ord`, `dim`, `keepdim`, `dtype`.
+    pub fn linalg_matrix_norm_with(
+        &self,
+        options: super::options::LinalgMatrixNormOptions<'_>,
+    ) -> Result<Tensor> {
+        super::norms::linalg_matrix_norm_str_ord(
+            self,
+            options.ord.as_str(),
+            options.dim,
+            options.keepdim,
+            options.dtype,
+        )
+    }
+
+    /// `linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two.
+    ///
+    /// [`linalg_norm_with`](Tensor::linalg_norm_with) takes options.
+    pub fn linalg_norm(&self) -> Result<Tensor> {
+        super::norms::linalg_norm(self, None, None, false, None)
+    }
+
+    /// [`linalg_norm`](Tensor::linalg_norm) with options: `ord`, `dim`, `keepdim`, `dtype`.
+    pub fn linalg_norm_with(&self, options: super::options::LinalgNormOptions<'_>) -> Result<Tensor> {
+        super::norms::linalg_norm(self, options.ord, options.dim, options.keepdim, options.dtype)
+    }
+
+    /// `linalg_matrix_norm` over two dimensions.
+    ///
+    /// [`linalg_norm_named_with`](Tensor::linalg_norm_named_with) takes options.
+    pub fn linalg_norm_named(&self, ord: super::options::MatrixNorm) -> Result<Tensor> {
+        super::norms::linalg_norm_ord_str(self, ord.as_str(), None, false, None)
+    }
+
+    /// [`linalg_norm_named`](Tensor::linalg_norm_named) with options: `dim`, `keepdim`, `dtype`.
+    pub fn linalg_norm_named_with(
+        &self,
+        ord: super::options::MatrixNorm,
+        options: super::options::LinalgNormNamedOptions<'_>,
+    ) -> Result<Tensor> {
+        super::norms::linalg_norm_ord_str(self, ord.as_str(), options.dim, options.keepdim, options.dtype)
+    }
 }

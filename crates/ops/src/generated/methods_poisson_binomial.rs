@@ -3,11 +3,34 @@
 //! The methods of the operators in `poisson_binomial`.
 
 use crate::Tensor;
-use flambeau_core::{Generator, Result};
+use flambeau_core::Result;
 
 impl Tensor {
+    /// Random numbers of the Poisson distribution with the rates in `self`.
+    ///
+    /// [`poisson_with`](Tensor::poisson_with) takes options.
+    pub fn poisson(&self) -> Result<Tensor> {
+        super::poisson_binomial::poisson(self, None)
+    }
+
+    /// [`poisson`](Tensor::poisson) with options: `generator`.
+    pub fn poisson_with(&self, options: super::options::PoissonOptions<'_>) -> Result<Tensor> {
+        super::poisson_binomial::poisson(self, options.generator)
+    }
+
     /// Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`.
-    pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-        super::poisson_binomial::binomial(count, prob, generator)
+    ///
+    /// [`binomial_with`](Tensor::binomial_with) takes options.
+    pub fn binomial(count: &Tensor, prob: &Tensor) -> Result<Tensor> {
+        super::poisson_binomial::binomial(count, prob, None)
+    }
+
+    /// [`binomial`](Tensor::binomial) with options: `generator`.
+    pub fn binomial_with(
+        count: &Tensor,
+        prob: &Tensor,
+        options: super::options::BinomialOptions<'_>,
+    ) -> Result<Tensor> {
+        super::poisson_binomial::binomial(count, prob, options.generator)
     }
 }

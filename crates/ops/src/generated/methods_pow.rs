@@ -18,12 +18,12 @@ impl Tensor {
     }
 
     /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
-    pub fn pow_tensor_tensor(&self, exponent: &Tensor) -> Result<Tensor> {
+    pub fn pow_tensor(&self, exponent: &Tensor) -> Result<Tensor> {
         super::pow::pow_tensor_tensor(self, exponent)
     }
 
     /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated. The result is written into `self`.
-    pub fn pow__tensor(&self, exponent: &Tensor) -> Result<&Tensor> {
+    pub fn pow_tensor_(&self, exponent: &Tensor) -> Result<&Tensor> {
         super::pow::pow__tensor(self, exponent)?;
         Ok(self)
     }

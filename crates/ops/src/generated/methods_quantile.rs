@@ -7,22 +7,70 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
-    pub fn quantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        super::quantile::quantile(self, q, dim, keepdim, "linear")
+    ///
+    /// [`quantile_tensor_with`](Tensor::quantile_tensor_with) takes options.
+    pub fn quantile_tensor(&self, q: &Tensor) -> Result<Tensor> {
+        super::quantile::quantile(self, q, None, false, "linear")
+    }
+
+    /// [`quantile_tensor`](Tensor::quantile_tensor) with options: `dim`, `keepdim`, `interpolation`.
+    pub fn quantile_tensor_with(
+        &self,
+        q: &Tensor,
+        options: super::options::QuantileTensorOptions,
+    ) -> Result<Tensor> {
+        super::quantile::quantile(self, q, options.dim, options.keepdim, options.interpolation.as_str())
     }
 
     /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
-    pub fn quantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        super::quantile::quantile_scalar(self, q, dim, keepdim, "linear")
+    ///
+    /// [`quantile_with`](Tensor::quantile_with) takes options.
+    pub fn quantile(&self, q: f64) -> Result<Tensor> {
+        super::quantile::quantile_scalar(self, q, None, false, "linear")
+    }
+
+    /// [`quantile`](Tensor::quantile) with options: `dim`, `keepdim`, `interpolation`.
+    pub fn quantile_with(&self, q: f64, options: super::options::QuantileOptions) -> Result<Tensor> {
+        super::quantile::quantile_scalar(
+            self,
+            q,
+            options.dim,
+            options.keepdim,
+            options.interpolation.as_str(),
+        )
     }
 
     /// `quantile` of the elements that are not NaN.
-    pub fn nanquantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        super::quantile::nanquantile(self, q, dim, keepdim, "linear")
+    ///
+    /// [`nanquantile_tensor_with`](Tensor::nanquantile_tensor_with) takes options.
+    pub fn nanquantile_tensor(&self, q: &Tensor) -> Result<Tensor> {
+        super::quantile::nanquantile(self, q, None, false, "linear")
+    }
+
+    /// [`nanquantile_tensor`](Tensor::nanquantile_tensor) with options: `dim`, `keepdim`, `interpolation`.
+    pub fn nanquantile_tensor_with(
+        &self,
+        q: &Tensor,
+        options: super::options::NanquantileTensorOptions,
+    ) -> Result<Tensor> {
+        super::quantile::nanquantile(self, q, options.dim, options.keepdim, options.interpolation.as_str())
     }
 
     /// `quantile` of the elements that are not NaN.
-    pub fn nanquantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        super::quantile::nanquantile_scalar(self, q, dim, keepdim, "linear")
+    ///
+    /// [`nanquantile_with`](Tensor::nanquantile_with) takes options.
+    pub fn nanquantile(&self, q: f64) -> Result<Tensor> {
+        super::quantile::nanquantile_scalar(self, q, None, false, "linear")
+    }
+
+    /// [`nanquantile`](Tensor::nanquantile) with options: `dim`, `keepdim`, `interpolation`.
+    pub fn nanquantile_with(&self, q: f64, options: super::options::NanquantileOptions) -> Result<Tensor> {
+        super::quantile::nanquantile_scalar(
+            self,
+            q,
+            options.dim,
+            options.keepdim,
+            options.interpolation.as_str(),
+        )
     }
 }

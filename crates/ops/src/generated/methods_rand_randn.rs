@@ -3,25 +3,17 @@
 //! The methods of the operators in `rand_randn`.
 
 use crate::Tensor;
-use flambeau_core::{Generator, Result, TensorOptions};
+use flambeau_core::{Result, TensorOptions};
 
 impl Tensor {
-    /// Random numbers of the uniform distribution from 0 to below 1.
-    pub fn rand(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
-        let options = options.into();
-        super::rand_randn::rand(size, options.dtype, options.layout, options.device, options.pin_memory)
-    }
-
     /// Random numbers of the uniform distribution from 0 to below 1, from a generator.
-    pub fn rand_generator(
-        size: &[i64],
-        generator: Option<&Generator>,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
+    ///
+    /// [`rand_with`](Tensor::rand_with) takes options.
+    pub fn rand(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::rand_generator(
             size,
-            generator,
+            None,
             options.dtype,
             options.layout,
             options.device,
@@ -29,22 +21,63 @@ impl Tensor {
         )
     }
 
-    /// Random numbers of the standard normal distribution.
-    pub fn randn(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+    /// [`rand`](Tensor::rand) with options: `generator`.
+    pub fn rand_with(
+        size: &[i64],
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::RandOptions<'_>,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::rand_randn::rand_generator(
+            size,
+            options.generator,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+        )
+    }
+
+    /// Random numbers of the uniform distribution from 0 to below 1, in the sizes of another tensor.
+    ///
+    /// [`rand_like_with`](Tensor::rand_like_with) takes options.
+    pub fn rand_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
-        super::rand_randn::randn(size, options.dtype, options.layout, options.device, options.pin_memory)
+        super::rand_randn::rand_like(
+            self,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+            None,
+        )
+    }
+
+    /// [`rand_like`](Tensor::rand_like) with options: `memory_format`.
+    pub fn rand_like_with(
+        &self,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::RandLikeOptions,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::rand_randn::rand_like(
+            self,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+            options.memory_format,
+        )
     }
 
     /// Random numbers of the standard normal distribution, from a generator.
-    pub fn randn_generator(
-        size: &[i64],
-        generator: Option<&Generator>,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
+    ///
+    /// [`randn_with`](Tensor::randn_with) takes options.
+    pub fn randn(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::randn_generator(
             size,
-            generator,
+            None,
             options.dtype,
             options.layout,
             options.device,
@@ -52,71 +85,65 @@ impl Tensor {
         )
     }
 
-    /// Random integers from 0 to below `high`.
-    pub fn randint(high: i64, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
-        let options = options.into();
-        super::rand_randn::randint(
-            high,
-            size,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
-        )
-    }
-
-    /// Random integers from 0 to below `high`, from a generator.
-    pub fn randint_generator(
-        high: i64,
+    /// [`randn`](Tensor::randn) with options: `generator`.
+    pub fn randn_with(
         size: &[i64],
-        generator: Option<&Generator>,
-        options: impl Into<TensorOptions>,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::RandnOptions<'_>,
     ) -> Result<Tensor> {
-        let options = options.into();
-        super::rand_randn::randint_generator(
-            high,
+        let tensor_options = tensor_options.into();
+        super::rand_randn::randn_generator(
             size,
-            generator,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
+            options.generator,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
         )
     }
 
-    /// Random integers from `low` to below `high`.
-    pub fn randint_low(
-        low: i64,
-        high: i64,
-        size: &[i64],
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
+    /// Random numbers of the standard normal distribution, in the sizes of another tensor.
+    ///
+    /// [`randn_like_with`](Tensor::randn_like_with) takes options.
+    pub fn randn_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
-        super::rand_randn::randint_low(
-            low,
-            high,
-            size,
+        super::rand_randn::randn_like(
+            self,
             options.dtype,
             options.layout,
             options.device,
             options.pin_memory,
+            None,
+        )
+    }
+
+    /// [`randn_like`](Tensor::randn_like) with options: `memory_format`.
+    pub fn randn_like_with(
+        &self,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::RandnLikeOptions,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::rand_randn::randn_like(
+            self,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+            options.memory_format,
         )
     }
 
     /// Random integers from `low` to below `high`, from a generator.
-    pub fn randint_low_generator(
-        low: i64,
-        high: i64,
-        size: &[i64],
-        generator: Option<&Generator>,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
+    ///
+    /// [`randint_with`](Tensor::randint_with) takes options.
+    pub fn randint(low: i64, high: i64, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::randint_low_generator(
             low,
             high,
             size,
-            generator,
+            None,
             options.dtype,
             options.layout,
             options.device,
@@ -124,7 +151,30 @@ impl Tensor {
         )
     }
 
+    /// [`randint`](Tensor::randint) with options: `generator`.
+    pub fn randint_with(
+        low: i64,
+        high: i64,
+        size: &[i64],
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::RandintOptions<'_>,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::rand_randn::randint_low_generator(
+            low,
+            high,
+            size,
+            options.generator,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+        )
+    }
+
     /// Random numbers of the normal distribution with one mean and one standard deviation.
+    ///
+    /// [`normal_with`](Tensor::normal_with) takes options.
     pub fn normal(mean: f64, std: f64, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::normal_float_float(
@@ -139,18 +189,80 @@ impl Tensor {
         )
     }
 
-    /// Random numbers of the normal distribution with a mean for each element and one standard deviation.
-    pub fn normal_tensor_float(mean: &Tensor, std: f64) -> Result<Tensor> {
-        super::rand_randn::normal_tensor_float(mean, std, None)
-    }
-
-    /// Random numbers of the normal distribution with one mean and a standard deviation for each element.
-    pub fn normal_float_tensor(mean: f64, std: &Tensor) -> Result<Tensor> {
-        super::rand_randn::normal_float_tensor(mean, std, None)
+    /// [`normal`](Tensor::normal) with options: `generator`.
+    pub fn normal_with(
+        mean: f64,
+        std: f64,
+        size: &[i64],
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::NormalOptions<'_>,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::rand_randn::normal_float_float(
+            mean,
+            std,
+            size,
+            options.generator,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+        )
     }
 
     /// Random numbers of the normal distribution with a mean and a standard deviation for each element.
-    pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor) -> Result<Tensor> {
+    ///
+    /// [`normal_tensor_with`](Tensor::normal_tensor_with) takes options.
+    pub fn normal_tensor(mean: &Tensor, std: &Tensor) -> Result<Tensor> {
         super::rand_randn::normal_tensor_tensor(mean, std, None)
+    }
+
+    /// [`normal_tensor`](Tensor::normal_tensor) with options: `generator`.
+    pub fn normal_tensor_with(
+        mean: &Tensor,
+        std: &Tensor,
+        options: super::options::NormalTensorOptions<'_>,
+    ) -> Result<Tensor> {
+        super::rand_randn::normal_tensor_tensor(mean, std, options.generator)
+    }
+
+    /// Random integers from `low` to below `high`, in the sizes of another tensor, from a generator.
+    ///
+    /// [`randint_like_with`](Tensor::randint_like_with) takes options.
+    pub fn randint_like(&self, low: i64, high: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::rand_randn::randint_like_low_generator_dtype(
+            self,
+            low,
+            high,
+            None,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+            None,
+        )
+    }
+
+    /// [`randint_like`](Tensor::randint_like) with options: `generator`, `memory_format`.
+    pub fn randint_like_with(
+        &self,
+        low: i64,
+        high: i64,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::RandintLikeOptions<'_>,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::rand_randn::randint_like_low_generator_dtype(
+            self,
+            low,
+            high,
+            options.generator,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+            options.memory_format,
+        )
     }
 }

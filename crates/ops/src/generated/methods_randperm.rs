@@ -3,29 +3,38 @@
 //! The methods of the operators in `randperm`.
 
 use crate::Tensor;
-use flambeau_core::{Generator, Result, TensorOptions};
+use flambeau_core::{Result, TensorOptions};
 
 impl Tensor {
-    /// A random permutation of the integers from 0 to below `n`.
-    pub fn randperm(n: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
-        let options = options.into();
-        super::randperm::randperm(n, options.dtype, options.layout, options.device, options.pin_memory)
-    }
-
     /// A random permutation of the integers from 0 to below `n`, from a generator.
-    pub fn randperm_generator(
-        n: i64,
-        generator: Option<&Generator>,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
+    ///
+    /// [`randperm_with`](Tensor::randperm_with) takes options.
+    pub fn randperm(n: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::randperm::randperm_generator(
             n,
-            generator,
+            None,
             options.dtype,
             options.layout,
             options.device,
             options.pin_memory,
+        )
+    }
+
+    /// [`randperm`](Tensor::randperm) with options: `generator`.
+    pub fn randperm_with(
+        n: i64,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::RandpermOptions<'_>,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::randperm::randperm_generator(
+            n,
+            options.generator,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
         )
     }
 }

@@ -16,18 +16,35 @@ impl Tensor {
         super::repeat::tile(self, dims)
     }
 
-    /// Each index of the vector `repeats`, repeated as many times as the element there says.
-    pub fn repeat_interleave(repeats: &Tensor) -> Result<Tensor> {
-        super::repeat::repeat_interleave_tensor(repeats, None)
+    /// Each slice of a dimension, or of the flattened tensor if none is given, repeated as many times as `repeats` says for it.
+    ///
+    /// [`repeat_interleave_tensor_with`](Tensor::repeat_interleave_tensor_with) takes options.
+    pub fn repeat_interleave_tensor(&self, repeats: &Tensor) -> Result<Tensor> {
+        super::repeat::repeat_interleave_self_tensor(self, repeats, None, None)
     }
 
-    /// Each slice of a dimension, or of the flattened tensor if none is given, repeated as many times as `repeats` says for it.
-    pub fn repeat_interleave_self_tensor(&self, repeats: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-        super::repeat::repeat_interleave_self_tensor(self, repeats, dim, None)
+    /// [`repeat_interleave_tensor`](Tensor::repeat_interleave_tensor) with options: `dim`, `output_size`.
+    pub fn repeat_interleave_tensor_with(
+        &self,
+        repeats: &Tensor,
+        options: super::options::RepeatInterleaveTensorOptions,
+    ) -> Result<Tensor> {
+        super::repeat::repeat_interleave_self_tensor(self, repeats, options.dim, options.output_size)
     }
 
     /// Each slice of a dimension, or of the flattened tensor if none is given, repeated `repeats` times.
-    pub fn repeat_interleave_self_int(&self, repeats: i64, dim: Option<i64>) -> Result<Tensor> {
-        super::repeat::repeat_interleave_self_int(self, repeats, dim, None)
+    ///
+    /// [`repeat_interleave_with`](Tensor::repeat_interleave_with) takes options.
+    pub fn repeat_interleave(&self, repeats: i64) -> Result<Tensor> {
+        super::repeat::repeat_interleave_self_int(self, repeats, None, None)
+    }
+
+    /// [`repeat_interleave`](Tensor::repeat_interleave) with options: `dim`, `output_size`.
+    pub fn repeat_interleave_with(
+        &self,
+        repeats: i64,
+        options: super::options::RepeatInterleaveOptions,
+    ) -> Result<Tensor> {
+        super::repeat::repeat_interleave_self_int(self, repeats, options.dim, options.output_size)
     }
 }

@@ -3,36 +3,30 @@
 //! The methods of the operators in `softmax`.
 
 use crate::Tensor;
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::Result;
 
 impl Tensor {
     /// `exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`.
-    pub fn softmax(&self, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-        super::softmax::softmax_int(self, dim, dtype)
+    ///
+    /// [`softmax_with`](Tensor::softmax_with) takes options.
+    pub fn softmax(&self, dim: i64) -> Result<Tensor> {
+        super::softmax::softmax_int(self, dim, None)
     }
 
-    /// `output * (grad_output - sum(grad_output * output))` along a dimension, the gradient of `softmax`.
-    pub fn _softmax_backward_data(
-        grad_output: &Tensor,
-        output: &Tensor,
-        dim: i64,
-        input_dtype: ScalarType,
-    ) -> Result<Tensor> {
-        super::softmax::_softmax_backward_data(grad_output, output, dim, input_dtype)
+    /// [`softmax`](Tensor::softmax) with options: `dtype`.
+    pub fn softmax_with(&self, dim: i64, options: super::options::SoftmaxOptions) -> Result<Tensor> {
+        super::softmax::softmax_int(self, dim, options.dtype)
     }
 
     /// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`.
-    pub fn log_softmax(&self, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-        super::softmax::log_softmax_int(self, dim, dtype)
+    ///
+    /// [`log_softmax_with`](Tensor::log_softmax_with) takes options.
+    pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
+        super::softmax::log_softmax_int(self, dim, None)
     }
 
-    /// `grad_output - exp(output) * sum(grad_output)` along a dimension, the gradient of `log_softmax`.
-    pub fn _log_softmax_backward_data(
-        grad_output: &Tensor,
-        output: &Tensor,
-        dim: i64,
-        input_dtype: ScalarType,
-    ) -> Result<Tensor> {
-        super::softmax::_log_softmax_backward_data(grad_output, output, dim, input_dtype)
+    /// [`log_softmax`](Tensor::log_softmax) with options: `dtype`.
+    pub fn log_softmax_with(&self, dim: i64, options: super::options::LogSoftmaxOptions) -> Result<Tensor> {
+        super::softmax::log_softmax_int(self, dim, options.dtype)
     }
 }

@@ -7,23 +7,27 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
-    pub fn sort(&self, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
-        super::sort::sort(self, dim, descending)
+    ///
+    /// [`sort_with`](Tensor::sort_with) takes options.
+    pub fn sort(&self) -> Result<(Tensor, Tensor)> {
+        super::sort::sort_stable(self, None, -1, false)
     }
 
-    /// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
-    pub fn sort_stable(&self, stable: Option<bool>) -> Result<(Tensor, Tensor)> {
-        super::sort::sort_stable(self, stable, -1, false)
+    /// [`sort`](Tensor::sort) with options: `stable`, `dim`, `descending`.
+    pub fn sort_with(&self, options: super::options::SortOptions) -> Result<(Tensor, Tensor)> {
+        super::sort::sort_stable(self, options.stable, options.dim, options.descending)
     }
 
     /// The indices that sort the elements along `dim`.
-    pub fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor> {
-        super::sort::argsort(self, dim, descending)
+    ///
+    /// [`argsort_with`](Tensor::argsort_with) takes options.
+    pub fn argsort(&self) -> Result<Tensor> {
+        super::sort::argsort(self, -1, false)
     }
 
-    /// The indices that sort the elements along `dim`; equal elements keep their order.
-    pub fn argsort_stable(&self, stable: bool) -> Result<Tensor> {
-        super::sort::argsort_stable(self, stable, -1, false)
+    /// [`argsort`](Tensor::argsort) with options: `dim`, `descending`.
+    pub fn argsort_with(&self, options: super::options::ArgsortOptions) -> Result<Tensor> {
+        super::sort::argsort(self, options.dim, options.descending)
     }
 
     /// The elements sorted along the first dimension.
@@ -32,7 +36,14 @@ impl Tensor {
     }
 
     /// The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first.
-    pub fn topk(&self, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
-        super::sort::topk(self, k, dim, largest, sorted)
+    ///
+    /// [`topk_with`](Tensor::topk_with) takes options.
+    pub fn topk(&self, k: i64) -> Result<(Tensor, Tensor)> {
+        super::sort::topk(self, k, -1, true, true)
+    }
+
+    /// [`topk`](Tensor::topk) with options: `dim`, `largest`, `sorted`.
+    pub fn topk_with(&self, k: i64, options: super::options::TopkOptions) -> Result<(Tensor, Tensor)> {
+        super::sort::topk(self, k, options.dim, options.largest, options.sorted)
     }
 }

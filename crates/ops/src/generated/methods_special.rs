@@ -23,13 +23,28 @@ impl Tensor {
     }
 
     /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
-    pub fn logit(&self, eps: Option<f64>) -> Result<Tensor> {
-        super::special::logit(self, eps)
+    ///
+    /// [`logit_with`](Tensor::logit_with) takes options.
+    pub fn logit(&self) -> Result<Tensor> {
+        super::special::logit(self, None)
+    }
+
+    /// [`logit`](Tensor::logit) with options: `eps`.
+    pub fn logit_with(&self, options: super::options::LogitOptions) -> Result<Tensor> {
+        super::special::logit(self, options.eps)
     }
 
     /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given. The result is written into `self`.
-    pub fn logit_(&self, eps: Option<f64>) -> Result<&Tensor> {
-        super::special::logit_(self, eps)?;
+    ///
+    /// [`logit_with_`](Tensor::logit_with_) takes options.
+    pub fn logit_(&self) -> Result<&Tensor> {
+        super::special::logit_(self, None)?;
+        Ok(self)
+    }
+
+    /// [`logit_`](Tensor::logit_) with options: `eps`.
+    pub fn logit_with_(&self, options: super::options::LogitOptions) -> Result<&Tensor> {
+        super::special::logit_(self, options.eps)?;
         Ok(self)
     }
 
@@ -45,14 +60,24 @@ impl Tensor {
     }
 
     /// `self * log(other)`, for a number `other`.
-    pub fn xlogy_scalar_other(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn xlogy_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::special::xlogy_scalar_other(self, other.into())
     }
 
     /// `self *= log(other)`, for a number `other`.
-    pub fn xlogy__scalar_other(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn xlogy_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::special::xlogy__scalar_other(self, other.into())?;
         Ok(self)
+    }
+
+    /// `self * log(1 + other)`, but 0 where `self` is 0.
+    pub fn special_xlog1py(&self, other: &Tensor) -> Result<Tensor> {
+        super::special::special_xlog1py(self, other)
+    }
+
+    /// `self * log(1 + other)`, for a number `other`.
+    pub fn special_xlog1py_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        super::special::special_xlog1py_other_scalar(self, other.into())
     }
 
     /// `log(exp(self) + exp(other))`, without overflow of the exponentials.
@@ -104,34 +129,49 @@ impl Tensor {
     }
 
     /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
-    pub fn nan_to_num(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor> {
-        super::special::nan_to_num(self, nan, posinf, neginf)
+    ///
+    /// [`nan_to_num_with`](Tensor::nan_to_num_with) takes options.
+    pub fn nan_to_num(&self) -> Result<Tensor> {
+        super::special::nan_to_num(self, None, None, None)
+    }
+
+    /// [`nan_to_num`](Tensor::nan_to_num) with options: `nan`, `posinf`, `neginf`.
+    pub fn nan_to_num_with(&self, options: super::options::NanToNumOptions) -> Result<Tensor> {
+        super::special::nan_to_num(self, options.nan, options.posinf, options.neginf)
     }
 
     /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers. The result is written into `self`.
-    pub fn nan_to_num_(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<&Tensor> {
-        super::special::nan_to_num_(self, nan, posinf, neginf)?;
+    ///
+    /// [`nan_to_num_with_`](Tensor::nan_to_num_with_) takes options.
+    pub fn nan_to_num_(&self) -> Result<&Tensor> {
+        super::special::nan_to_num_(self, None, None, None)?;
+        Ok(self)
+    }
+
+    /// [`nan_to_num_`](Tensor::nan_to_num_) with options: `nan`, `posinf`, `neginf`.
+    pub fn nan_to_num_with_(&self, options: super::options::NanToNumOptions) -> Result<&Tensor> {
+        super::special::nan_to_num_(self, options.nan, options.posinf, options.neginf)?;
         Ok(self)
     }
 
     /// `self^exponent`, in float64.
-    pub fn float_power(&self, exponent: &Tensor) -> Result<Tensor> {
+    pub fn float_power_tensor(&self, exponent: &Tensor) -> Result<Tensor> {
         super::special::float_power_tensor_tensor(self, exponent)
     }
 
     /// `self^exponent`, for a number `exponent`, in float64.
-    pub fn float_power_tensor_scalar(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn float_power(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
         super::special::float_power_tensor_scalar(self, exponent.into())
     }
 
     /// `self = self^exponent`, of float64.
-    pub fn float_power_(&self, exponent: &Tensor) -> Result<&Tensor> {
+    pub fn float_power_tensor_(&self, exponent: &Tensor) -> Result<&Tensor> {
         super::special::float_power__tensor(self, exponent)?;
         Ok(self)
     }
 
     /// `self = self^exponent`, of float64, for a number `exponent`.
-    pub fn float_power__scalar(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn float_power_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         super::special::float_power__scalar(self, exponent.into())?;
         Ok(self)
     }
@@ -139,5 +179,25 @@ impl Tensor {
     /// Whether each element is real, which is true: no dtype is complex.
     pub fn isreal(&self) -> Result<Tensor> {
         super::special::isreal(self)
+    }
+
+    /// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
+    pub fn special_entr(&self) -> Result<Tensor> {
+        super::special::special_entr(self)
+    }
+
+    /// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
+    pub fn special_ndtr(&self) -> Result<Tensor> {
+        super::special::special_ndtr(self)
+    }
+
+    /// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
+    pub fn special_log_ndtr(&self) -> Result<Tensor> {
+        super::special::special_log_ndtr(self)
+    }
+
+    /// `exp(self^2) * erfc(self)`, without overflow.
+    pub fn special_erfcx(&self) -> Result<Tensor> {
+        super::special::special_erfcx(self)
     }
 }

@@ -17,6 +17,11 @@ impl Tensor {
         Ok(self)
     }
 
+    /// The inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability.
+    pub fn special_ndtri(&self) -> Result<Tensor> {
+        super::special_scalar::special_ndtri(self)
+    }
+
     /// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
     pub fn lgamma(&self) -> Result<Tensor> {
         super::special_scalar::lgamma(self)
@@ -61,6 +66,16 @@ impl Tensor {
         Ok(self)
     }
 
+    /// `sum((k + other)^-self)` over k from 0, the Hurwitz zeta function.
+    pub fn special_zeta(&self, other: &Tensor) -> Result<Tensor> {
+        super::special_scalar::special_zeta(self, other)
+    }
+
+    /// `sum((k + other)^-self)` over k from 0, for a number `other`.
+    pub fn special_zeta_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        super::special_scalar::special_zeta_other_scalar(self, other.into())
+    }
+
     /// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
     pub fn i0(&self) -> Result<Tensor> {
         super::special_scalar::i0(self)
@@ -70,6 +85,21 @@ impl Tensor {
     pub fn i0_(&self) -> Result<&Tensor> {
         super::special_scalar::i0_(self)?;
         Ok(self)
+    }
+
+    /// `exp(-|self|) * i0(self)`.
+    pub fn special_i0e(&self) -> Result<Tensor> {
+        super::special_scalar::special_i0e(self)
+    }
+
+    /// `self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1.
+    pub fn special_i1(&self) -> Result<Tensor> {
+        super::special_scalar::special_i1(self)
+    }
+
+    /// `exp(-|self|) * i1(self)`.
+    pub fn special_i1e(&self) -> Result<Tensor> {
+        super::special_scalar::special_i1e(self)
     }
 
     /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
@@ -99,13 +129,8 @@ impl Tensor {
         super::special_scalar::special_chebyshev_polynomial_t(x, n)
     }
 
-    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `x`.
-    pub fn special_chebyshev_polynomial_t_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
-        super::special_scalar::special_chebyshev_polynomial_t_x_scalar(x.into(), n)
-    }
-
     /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `n`.
-    pub fn special_chebyshev_polynomial_t_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn special_chebyshev_polynomial_t_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_t_n_scalar(x, n.into())
     }
 
@@ -114,13 +139,8 @@ impl Tensor {
         super::special_scalar::special_chebyshev_polynomial_u(x, n)
     }
 
-    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `x`.
-    pub fn special_chebyshev_polynomial_u_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
-        super::special_scalar::special_chebyshev_polynomial_u_x_scalar(x.into(), n)
-    }
-
     /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `n`.
-    pub fn special_chebyshev_polynomial_u_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn special_chebyshev_polynomial_u_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_u_n_scalar(x, n.into())
     }
 
@@ -129,13 +149,8 @@ impl Tensor {
         super::special_scalar::special_chebyshev_polynomial_v(x, n)
     }
 
-    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `x`.
-    pub fn special_chebyshev_polynomial_v_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
-        super::special_scalar::special_chebyshev_polynomial_v_x_scalar(x.into(), n)
-    }
-
     /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `n`.
-    pub fn special_chebyshev_polynomial_v_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn special_chebyshev_polynomial_v_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_v_n_scalar(x, n.into())
     }
 
@@ -144,13 +159,8 @@ impl Tensor {
         super::special_scalar::special_chebyshev_polynomial_w(x, n)
     }
 
-    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `x`.
-    pub fn special_chebyshev_polynomial_w_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
-        super::special_scalar::special_chebyshev_polynomial_w_x_scalar(x.into(), n)
-    }
-
     /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `n`.
-    pub fn special_chebyshev_polynomial_w_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn special_chebyshev_polynomial_w_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_w_n_scalar(x, n.into())
     }
 
@@ -159,19 +169,8 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_t(x, n)
     }
 
-    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `x`.
-    pub fn special_shifted_chebyshev_polynomial_t_x_scalar(
-        x: impl Into<Scalar>,
-        n: &Tensor,
-    ) -> Result<Tensor> {
-        super::special_scalar::special_shifted_chebyshev_polynomial_t_x_scalar(x.into(), n)
-    }
-
     /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `n`.
-    pub fn special_shifted_chebyshev_polynomial_t_n_scalar(
-        x: &Tensor,
-        n: impl Into<Scalar>,
-    ) -> Result<Tensor> {
+    pub fn special_shifted_chebyshev_polynomial_t_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_t_n_scalar(x, n.into())
     }
 
@@ -180,19 +179,8 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_u(x, n)
     }
 
-    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `x`.
-    pub fn special_shifted_chebyshev_polynomial_u_x_scalar(
-        x: impl Into<Scalar>,
-        n: &Tensor,
-    ) -> Result<Tensor> {
-        super::special_scalar::special_shifted_chebyshev_polynomial_u_x_scalar(x.into(), n)
-    }
-
     /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `n`.
-    pub fn special_shifted_chebyshev_polynomial_u_n_scalar(
-        x: &Tensor,
-        n: impl Into<Scalar>,
-    ) -> Result<Tensor> {
+    pub fn special_shifted_chebyshev_polynomial_u_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_u_n_scalar(x, n.into())
     }
 
@@ -201,19 +189,8 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_v(x, n)
     }
 
-    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `x`.
-    pub fn special_shifted_chebyshev_polynomial_v_x_scalar(
-        x: impl Into<Scalar>,
-        n: &Tensor,
-    ) -> Result<Tensor> {
-        super::special_scalar::special_shifted_chebyshev_polynomial_v_x_scalar(x.into(), n)
-    }
-
     /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `n`.
-    pub fn special_shifted_chebyshev_polynomial_v_n_scalar(
-        x: &Tensor,
-        n: impl Into<Scalar>,
-    ) -> Result<Tensor> {
+    pub fn special_shifted_chebyshev_polynomial_v_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_v_n_scalar(x, n.into())
     }
 
@@ -222,19 +199,8 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_w(x, n)
     }
 
-    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `x`.
-    pub fn special_shifted_chebyshev_polynomial_w_x_scalar(
-        x: impl Into<Scalar>,
-        n: &Tensor,
-    ) -> Result<Tensor> {
-        super::special_scalar::special_shifted_chebyshev_polynomial_w_x_scalar(x.into(), n)
-    }
-
     /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `n`.
-    pub fn special_shifted_chebyshev_polynomial_w_n_scalar(
-        x: &Tensor,
-        n: impl Into<Scalar>,
-    ) -> Result<Tensor> {
+    pub fn special_shifted_chebyshev_polynomial_w_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_w_n_scalar(x, n.into())
     }
 
@@ -243,13 +209,8 @@ impl Tensor {
         super::special_scalar::special_hermite_polynomial_h(x, n)
     }
 
-    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `x`.
-    pub fn special_hermite_polynomial_h_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
-        super::special_scalar::special_hermite_polynomial_h_x_scalar(x.into(), n)
-    }
-
     /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `n`.
-    pub fn special_hermite_polynomial_h_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn special_hermite_polynomial_h_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_h_n_scalar(x, n.into())
     }
 
@@ -258,13 +219,8 @@ impl Tensor {
         super::special_scalar::special_hermite_polynomial_he(x, n)
     }
 
-    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `x`.
-    pub fn special_hermite_polynomial_he_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
-        super::special_scalar::special_hermite_polynomial_he_x_scalar(x.into(), n)
-    }
-
     /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `n`.
-    pub fn special_hermite_polynomial_he_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn special_hermite_polynomial_he_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_he_n_scalar(x, n.into())
     }
 
@@ -273,13 +229,8 @@ impl Tensor {
         super::special_scalar::special_laguerre_polynomial_l(x, n)
     }
 
-    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `x`.
-    pub fn special_laguerre_polynomial_l_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
-        super::special_scalar::special_laguerre_polynomial_l_x_scalar(x.into(), n)
-    }
-
     /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `n`.
-    pub fn special_laguerre_polynomial_l_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn special_laguerre_polynomial_l_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_laguerre_polynomial_l_n_scalar(x, n.into())
     }
 
@@ -288,14 +239,39 @@ impl Tensor {
         super::special_scalar::special_legendre_polynomial_p(x, n)
     }
 
-    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `x`.
-    pub fn special_legendre_polynomial_p_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
-        super::special_scalar::special_legendre_polynomial_p_x_scalar(x.into(), n)
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
+    pub fn special_legendre_polynomial_p_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
+        super::special_scalar::special_legendre_polynomial_p_n_scalar(x, n.into())
     }
 
-    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
-    pub fn special_legendre_polynomial_p_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
-        super::special_scalar::special_legendre_polynomial_p_n_scalar(x, n.into())
+    /// `sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0.
+    pub fn special_bessel_j0(&self) -> Result<Tensor> {
+        super::special_scalar::special_bessel_j0(self)
+    }
+
+    /// `x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1.
+    pub fn special_bessel_j1(&self) -> Result<Tensor> {
+        super::special_scalar::special_bessel_j1(self)
+    }
+
+    /// The Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0.
+    pub fn special_bessel_y0(&self) -> Result<Tensor> {
+        super::special_scalar::special_bessel_y0(self)
+    }
+
+    /// The Bessel function of the second kind, of order 1: minus the derivative of that of order 0.
+    pub fn special_bessel_y1(&self) -> Result<Tensor> {
+        super::special_scalar::special_bessel_y1(self)
+    }
+
+    /// The integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0.
+    pub fn special_modified_bessel_k0(&self) -> Result<Tensor> {
+        super::special_scalar::special_modified_bessel_k0(self)
+    }
+
+    /// The integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1.
+    pub fn special_modified_bessel_k1(&self) -> Result<Tensor> {
+        super::special_scalar::special_modified_bessel_k1(self)
     }
 
     /// `exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0.
@@ -316,5 +292,15 @@ impl Tensor {
     /// `1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai.
     pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_airy_ai(x)
+    }
+
+    /// `i0`, the modified Bessel function of the first kind, of order 0.
+    pub fn special_modified_bessel_i0(&self) -> Result<Tensor> {
+        super::special_scalar::special_modified_bessel_i0(self)
+    }
+
+    /// `i1`, the modified Bessel function of the first kind, of order 1.
+    pub fn special_modified_bessel_i1(&self) -> Result<Tensor> {
+        super::special_scalar::special_modified_bessel_i1(self)
     }
 }

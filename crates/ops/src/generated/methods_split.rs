@@ -27,7 +27,7 @@ impl Tensor {
     }
 
     /// Pieces along the second dimension (of a vector along the only one), split at the given indices.
-    pub fn hsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
+    pub fn hsplit_indices(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::hsplit_array(self, indices)
     }
 
@@ -37,7 +37,7 @@ impl Tensor {
     }
 
     /// Pieces along the first dimension, split at the given indices.
-    pub fn vsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
+    pub fn vsplit_indices(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::vsplit_array(self, indices)
     }
 
@@ -47,18 +47,13 @@ impl Tensor {
     }
 
     /// Pieces along the third dimension, split at the given indices.
-    pub fn dsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
+    pub fn dsplit_indices(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::dsplit_array(self, indices)
     }
 
     /// Views of `split_size` indices of a dimension each; the last one may be smaller.
     pub fn split(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::split_tensor(self, split_size, dim)
-    }
-
-    /// Views of the given sizes, whose sum must be the size of the dimension.
-    pub fn split_sizes(&self, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-        super::split::split_sizes(self, split_size, dim)
     }
 
     /// Views of the given sizes, whose sum must be the size of the dimension.
@@ -79,15 +74,6 @@ impl Tensor {
     /// Views split at the given indices of a dimension, which are clamped as those of a slice.
     pub fn tensor_split_indices(&self, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
         super::split::tensor_split_indices(self, indices, dim)
-    }
-
-    /// Views split at the indices in a vector, or as many views as a tensor without dimensions says.
-    pub fn tensor_split_tensor_indices_or_sections(
-        &self,
-        tensor_indices_or_sections: &Tensor,
-        dim: i64,
-    ) -> Result<Vec<Tensor>> {
-        super::split::tensor_split_tensor_indices_or_sections(self, tensor_indices_or_sections, dim)
     }
 
     /// The slices of a dimension, which is removed, as views.

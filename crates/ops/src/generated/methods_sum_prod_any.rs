@@ -6,88 +6,140 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The sum of all elements; integers are summed in int64 unless `dtype` says otherwise.
+    /// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
+    ///
+    /// [`sum_with`](Tensor::sum_with) takes options.
     pub fn sum(&self) -> Result<Tensor> {
-        super::sum_prod_any::sum(self, None)
+        super::sum_prod_any::sum_dim_intlist(self, None, false, None)
     }
 
-    /// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
-    pub fn sum_dim_intlist(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::sum_dim_intlist(self, dim, keepdim, None)
+    /// [`sum`](Tensor::sum) along `dim`.
+    pub fn sum_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::sum_prod_any::sum_dim_intlist(self, Some(super::options::IntList::ints(&dim)), false, None)
+    }
+
+    /// [`sum`](Tensor::sum) with options: `dim`, `keepdim`, `dtype`.
+    pub fn sum_with(&self, options: super::options::SumOptions<'_>) -> Result<Tensor> {
+        super::sum_prod_any::sum_dim_intlist(self, options.dim, options.keepdim, options.dtype)
     }
 
     /// `sum(self)` along the given dimensions, with NaN counted as 0.
-    pub fn nansum(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::nansum(self, dim, keepdim, None)
+    ///
+    /// [`nansum_with`](Tensor::nansum_with) takes options.
+    pub fn nansum(&self) -> Result<Tensor> {
+        super::sum_prod_any::nansum(self, None, false, None)
     }
 
-    /// `sum(self) / n` over all n elements of a floating point tensor; NaN if there are none.
-    pub fn mean(&self) -> Result<Tensor> {
-        super::sum_prod_any::mean(self, None)
+    /// [`nansum`](Tensor::nansum) along `dim`.
+    pub fn nansum_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::sum_prod_any::nansum(self, Some(super::options::IntList::ints(&dim)), false, None)
+    }
+
+    /// [`nansum`](Tensor::nansum) with options: `dim`, `keepdim`, `dtype`.
+    pub fn nansum_with(&self, options: super::options::NansumOptions<'_>) -> Result<Tensor> {
+        super::sum_prod_any::nansum(self, options.dim, options.keepdim, options.dtype)
     }
 
     /// `sum(self) / n` along the given dimensions of a floating point tensor; NaN if they have no elements.
-    pub fn mean_dim(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::mean_dim(self, dim, keepdim, None)
+    ///
+    /// [`mean_with`](Tensor::mean_with) takes options.
+    pub fn mean(&self) -> Result<Tensor> {
+        super::sum_prod_any::mean_dim(self, None, false, None)
+    }
+
+    /// [`mean`](Tensor::mean) along `dim`.
+    pub fn mean_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::sum_prod_any::mean_dim(self, Some(super::options::IntList::ints(&dim)), false, None)
+    }
+
+    /// [`mean`](Tensor::mean) with options: `dim`, `keepdim`, `dtype`.
+    pub fn mean_with(&self, options: super::options::MeanOptions<'_>) -> Result<Tensor> {
+        super::sum_prod_any::mean_dim(self, options.dim, options.keepdim, options.dtype)
     }
 
     /// The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise.
+    ///
+    /// [`prod_with`](Tensor::prod_with) takes options.
     pub fn prod(&self) -> Result<Tensor> {
         super::sum_prod_any::prod(self, None)
     }
 
+    /// [`prod`](Tensor::prod) with options: `dtype`.
+    pub fn prod_with(&self, options: super::options::ProdOptions) -> Result<Tensor> {
+        super::sum_prod_any::prod(self, options.dtype)
+    }
+
     /// The product along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
-    pub fn prod_dim_int(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::prod_dim_int(self, dim, keepdim, None)
+    ///
+    /// [`prod_dim_with`](Tensor::prod_dim_with) takes options.
+    pub fn prod_dim(&self, dim: i64) -> Result<Tensor> {
+        super::sum_prod_any::prod_dim_int(self, dim, false, None)
     }
 
-    /// Whether any element is nonzero; the result is bool, but uint8 for uint8.
-    pub fn any(&self) -> Result<Tensor> {
-        super::sum_prod_any::any(self)
-    }
-
-    /// Whether any element along a dimension is nonzero.
-    pub fn any_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::any_dim(self, dim, keepdim)
+    /// [`prod_dim`](Tensor::prod_dim) with options: `keepdim`, `dtype`.
+    pub fn prod_dim_with(&self, dim: i64, options: super::options::ProdDimOptions) -> Result<Tensor> {
+        super::sum_prod_any::prod_dim_int(self, dim, options.keepdim, options.dtype)
     }
 
     /// Whether any element along the given dimensions is nonzero; an empty list reduces no dimension.
-    pub fn any_dims(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::any_dims(self, dim, keepdim)
+    ///
+    /// [`any_with`](Tensor::any_with) takes options.
+    pub fn any(&self) -> Result<Tensor> {
+        super::sum_prod_any::any_dims(self, None, false)
     }
 
-    /// Whether all elements are nonzero; the result is bool, but uint8 for uint8.
-    pub fn all(&self) -> Result<Tensor> {
-        super::sum_prod_any::all(self)
+    /// [`any`](Tensor::any) along `dim`.
+    pub fn any_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::sum_prod_any::any_dims(self, Some(super::options::IntList::ints(&dim)), false)
     }
 
-    /// Whether all elements along a dimension are nonzero.
-    pub fn all_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::all_dim(self, dim, keepdim)
+    /// [`any`](Tensor::any) with options: `dim`, `keepdim`.
+    pub fn any_with(&self, options: super::options::AnyOptions<'_>) -> Result<Tensor> {
+        super::sum_prod_any::any_dims(self, options.dim, options.keepdim)
     }
 
     /// Whether all elements along the given dimensions are nonzero; an empty list reduces no dimension.
-    pub fn all_dims(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::all_dims(self, dim, keepdim)
+    ///
+    /// [`all_with`](Tensor::all_with) takes options.
+    pub fn all(&self) -> Result<Tensor> {
+        super::sum_prod_any::all_dims(self, None, false)
     }
 
-    /// The number of nonzero elements, along one dimension or of all.
-    pub fn count_nonzero(&self, dim: Option<i64>) -> Result<Tensor> {
-        super::sum_prod_any::count_nonzero(self, dim)
+    /// [`all`](Tensor::all) along `dim`.
+    pub fn all_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::sum_prod_any::all_dims(self, Some(super::options::IntList::ints(&dim)), false)
     }
 
-    /// The number of nonzero elements along the given dimensions, as int64.
-    pub fn count_nonzero_dim_intlist(&self, dim: &[i64]) -> Result<Tensor> {
-        super::sum_prod_any::count_nonzero_dim_intlist(self, dim)
+    /// [`all`](Tensor::all) with options: `dim`, `keepdim`.
+    pub fn all_with(&self, options: super::options::AllOptions<'_>) -> Result<Tensor> {
+        super::sum_prod_any::all_dims(self, options.dim, options.keepdim)
     }
 
     /// `log(sum(exp(self)))` along the given dimensions, without overflow; integers give the default floating point type.
-    pub fn logsumexp(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::logsumexp(self, dim, keepdim)
+    ///
+    /// [`logsumexp_with`](Tensor::logsumexp_with) takes options.
+    pub fn logsumexp(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::sum_prod_any::logsumexp(self, super::options::IntList::ints(&dim), false)
+    }
+
+    /// [`logsumexp`](Tensor::logsumexp) with options: `keepdim`.
+    pub fn logsumexp_with(
+        &self,
+        dim: impl super::options::IntList,
+        options: super::options::LogsumexpOptions,
+    ) -> Result<Tensor> {
+        super::sum_prod_any::logsumexp(self, super::options::IntList::ints(&dim), options.keepdim)
     }
 
     /// `nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN.
-    pub fn nanmean(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::nanmean(self, dim, keepdim, None)
+    ///
+    /// [`nanmean_with`](Tensor::nanmean_with) takes options.
+    pub fn nanmean(&self) -> Result<Tensor> {
+        super::sum_prod_any::nanmean(self, None, false, None)
+    }
+
+    /// [`nanmean`](Tensor::nanmean) with options: `dim`, `keepdim`, `dtype`.
+    pub fn nanmean_with(&self, options: super::options::NanmeanOptions<'_>) -> Result<Tensor> {
+        super::sum_prod_any::nanmean(self, options.dim, options.keepdim, options.dtype)
     }
 }

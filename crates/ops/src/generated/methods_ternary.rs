@@ -23,52 +23,102 @@ impl Tensor {
     }
 
     /// `self + weight * (end - self)`, with one weight. The result is written into `self`.
-    pub fn lerp__scalar(&self, end: &Tensor, weight: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn lerp_scalar_(&self, end: &Tensor, weight: impl Into<Scalar>) -> Result<&Tensor> {
         super::ternary::lerp__scalar(self, end, weight.into())?;
         Ok(self)
     }
 
     /// `self + value * tensor1 * tensor2`.
+    ///
+    /// [`addcmul_with`](Tensor::addcmul_with) takes options.
     pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         super::ternary::addcmul(self, tensor1, tensor2, Scalar::Int(1))
     }
 
+    /// [`addcmul`](Tensor::addcmul) with options: `value`.
+    pub fn addcmul_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: super::options::AddcmulOptions,
+    ) -> Result<Tensor> {
+        super::ternary::addcmul(self, tensor1, tensor2, options.value)
+    }
+
     /// `self + value * tensor1 * tensor2`. The result is written into `self`.
+    ///
+    /// [`addcmul_with_`](Tensor::addcmul_with_) takes options.
     pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
         super::ternary::addcmul_(self, tensor1, tensor2, Scalar::Int(1))?;
         Ok(self)
     }
 
+    /// [`addcmul_`](Tensor::addcmul_) with options: `value`.
+    pub fn addcmul_with_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: super::options::AddcmulOptions,
+    ) -> Result<&Tensor> {
+        super::ternary::addcmul_(self, tensor1, tensor2, options.value)?;
+        Ok(self)
+    }
+
     /// `self + value * tensor1 / tensor2`, for floating point numbers.
+    ///
+    /// [`addcdiv_with`](Tensor::addcdiv_with) takes options.
     pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         super::ternary::addcdiv(self, tensor1, tensor2, Scalar::Int(1))
     }
 
+    /// [`addcdiv`](Tensor::addcdiv) with options: `value`.
+    pub fn addcdiv_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: super::options::AddcdivOptions,
+    ) -> Result<Tensor> {
+        super::ternary::addcdiv(self, tensor1, tensor2, options.value)
+    }
+
     /// `self + value * tensor1 / tensor2`, for floating point numbers. The result is written into `self`.
+    ///
+    /// [`addcdiv_with_`](Tensor::addcdiv_with_) takes options.
     pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
         super::ternary::addcdiv_(self, tensor1, tensor2, Scalar::Int(1))?;
         Ok(self)
     }
 
+    /// [`addcdiv_`](Tensor::addcdiv_) with options: `value`.
+    pub fn addcdiv_with_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: super::options::AddcdivOptions,
+    ) -> Result<&Tensor> {
+        super::ternary::addcdiv_(self, tensor1, tensor2, options.value)?;
+        Ok(self)
+    }
+
     /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
-    pub fn clamp(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-        super::ternary::clamp(self, min, max)
+    pub fn clamp(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
+        super::ternary::clamp(self, Some(min.into()), Some(max.into()))
     }
 
     /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated. The result is written into `self`.
-    pub fn clamp_(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<&Tensor> {
-        super::ternary::clamp_(self, min, max)?;
+    pub fn clamp_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<&Tensor> {
+        super::ternary::clamp_(self, Some(min.into()), Some(max.into()))?;
         Ok(self)
     }
 
     /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
-    pub fn clamp_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-        super::ternary::clamp_tensor(self, min, max)
+    pub fn clamp_tensor(&self, min: &Tensor, max: &Tensor) -> Result<Tensor> {
+        super::ternary::clamp_tensor(self, Some(min), Some(max))
     }
 
     /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated. The result is written into `self`.
-    pub fn clamp__tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<&Tensor> {
-        super::ternary::clamp__tensor(self, min, max)?;
+    pub fn clamp_tensor_(&self, min: &Tensor, max: &Tensor) -> Result<&Tensor> {
+        super::ternary::clamp__tensor(self, Some(min), Some(max))?;
         Ok(self)
     }
 
@@ -89,7 +139,7 @@ impl Tensor {
     }
 
     /// `max(self, min)`, element by element, NaN where either is NaN. The result is written into `self`.
-    pub fn clamp_min__tensor(&self, min: &Tensor) -> Result<&Tensor> {
+    pub fn clamp_min_tensor_(&self, min: &Tensor) -> Result<&Tensor> {
         super::ternary::clamp_min__tensor(self, min)?;
         Ok(self)
     }
@@ -111,7 +161,7 @@ impl Tensor {
     }
 
     /// `min(self, max)`, element by element, NaN where either is NaN. The result is written into `self`.
-    pub fn clamp_max__tensor(&self, max: &Tensor) -> Result<&Tensor> {
+    pub fn clamp_max_tensor_(&self, max: &Tensor) -> Result<&Tensor> {
         super::ternary::clamp_max__tensor(self, max)?;
         Ok(self)
     }

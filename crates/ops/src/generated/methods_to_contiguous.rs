@@ -7,8 +7,15 @@ use flambeau_core::{Device, MemoryFormat, Result, ScalarType, TensorOptions};
 
 impl Tensor {
     /// `self` if it has the memory format `memory_format`, else a copy that has.
+    ///
+    /// [`contiguous_with`](Tensor::contiguous_with) takes options.
     pub fn contiguous(&self) -> Result<Tensor> {
         super::to_contiguous::contiguous(self, MemoryFormat::Contiguous)
+    }
+
+    /// [`contiguous`](Tensor::contiguous) with options: `memory_format`.
+    pub fn contiguous_with(&self, options: super::options::ContiguousOptions) -> Result<Tensor> {
+        super::to_contiguous::contiguous(self, options.memory_format)
     }
 
     /// `self`: all dtypes are real.
@@ -38,6 +45,8 @@ impl Tensor {
     }
 
     /// `self` if it has the given dtype, device and memory format, else a converted copy.
+    ///
+    /// [`to_with`](Tensor::to_with) takes options.
     pub fn to(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::to_contiguous::to_dtype_layout(
@@ -52,38 +61,75 @@ impl Tensor {
         )
     }
 
+    /// [`to`](Tensor::to) with options: `non_blocking`, `copy`, `memory_format`.
+    pub fn to_with(
+        &self,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::ToOptions,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::to_contiguous::to_dtype_layout(
+            self,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+            options.non_blocking,
+            options.copy,
+            options.memory_format,
+        )
+    }
+
     /// `self` if it has the given device and dtype, else a converted copy.
-    pub fn to_device(
+    ///
+    /// [`to_device_with`](Tensor::to_device_with) takes options.
+    pub fn to_device(&self, device: Device, dtype: ScalarType) -> Result<Tensor> {
+        super::to_contiguous::to_device(self, device, dtype, false, false, None)
+    }
+
+    /// [`to_device`](Tensor::to_device) with options: `non_blocking`, `copy`, `memory_format`.
+    pub fn to_device_with(
         &self,
         device: Device,
         dtype: ScalarType,
-        non_blocking: bool,
-        copy: bool,
-        memory_format: Option<MemoryFormat>,
+        options: super::options::ToDeviceOptions,
     ) -> Result<Tensor> {
-        super::to_contiguous::to_device(self, device, dtype, non_blocking, copy, memory_format)
+        super::to_contiguous::to_device(
+            self,
+            device,
+            dtype,
+            options.non_blocking,
+            options.copy,
+            options.memory_format,
+        )
     }
 
     /// `self` if it has the given dtype, else a converted copy.
-    pub fn to_dtype(
+    ///
+    /// [`to_dtype_with`](Tensor::to_dtype_with) takes options.
+    pub fn to_dtype(&self, dtype: ScalarType) -> Result<Tensor> {
+        super::to_contiguous::to_dtype(self, dtype, false, false, None)
+    }
+
+    /// [`to_dtype`](Tensor::to_dtype) with options: `non_blocking`, `copy`, `memory_format`.
+    pub fn to_dtype_with(
         &self,
         dtype: ScalarType,
-        non_blocking: bool,
-        copy: bool,
-        memory_format: Option<MemoryFormat>,
+        options: super::options::ToDtypeOptions,
     ) -> Result<Tensor> {
-        super::to_contiguous::to_dtype(self, dtype, non_blocking, copy, memory_format)
+        super::to_contiguous::to_dtype(self, dtype, options.non_blocking, options.copy, options.memory_format)
     }
 
     /// `self` if it has the dtype and device of `other`, else a converted copy.
-    pub fn to_other(
-        &self,
-        other: &Tensor,
-        non_blocking: bool,
-        copy: bool,
-        memory_format: Option<MemoryFormat>,
-    ) -> Result<Tensor> {
-        super::to_contiguous::to_other(self, other, non_blocking, copy, memory_format)
+    ///
+    /// [`to_other_with`](Tensor::to_other_with) takes options.
+    pub fn to_other(&self, other: &Tensor) -> Result<Tensor> {
+        super::to_contiguous::to_other(self, other, false, false, None)
+    }
+
+    /// [`to_other`](Tensor::to_other) with options: `non_blocking`, `copy`, `memory_format`.
+    pub fn to_other_with(&self, other: &Tensor, options: super::options::ToOtherOptions) -> Result<Tensor> {
+        super::to_contiguous::to_other(self, other, options.non_blocking, options.copy, options.memory_format)
     }
 
     /// `self` if it has the dtype and device of `other`, else a converted copy.

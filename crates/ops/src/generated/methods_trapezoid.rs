@@ -7,32 +7,85 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` at `x` by the trapezoidal rule.
+    ///
+    /// [`trapezoid_with`](Tensor::trapezoid_with) takes options.
     pub fn trapezoid(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapezoid_x(y, x, -1)
     }
 
+    /// [`trapezoid`](Tensor::trapezoid) with options: `dim`.
+    pub fn trapezoid_with(
+        y: &Tensor,
+        x: &Tensor,
+        options: super::options::TrapezoidOptions,
+    ) -> Result<Tensor> {
+        super::trapezoid::trapezoid_x(y, x, options.dim)
+    }
+
     /// `sum(dx * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` with spacing `dx` by the trapezoidal rule.
+    ///
+    /// [`trapezoid_dx_with`](Tensor::trapezoid_dx_with) takes options.
     pub fn trapezoid_dx(y: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapezoid_dx(y, Scalar::Int(1), -1)
     }
 
+    /// [`trapezoid_dx`](Tensor::trapezoid_dx) with options: `dx`, `dim`.
+    pub fn trapezoid_dx_with(y: &Tensor, options: super::options::TrapezoidDxOptions) -> Result<Tensor> {
+        super::trapezoid::trapezoid_dx(y, options.dx, options.dim)
+    }
+
     /// As `trapezoid`.
+    ///
+    /// [`trapz_with`](Tensor::trapz_with) takes options.
     pub fn trapz(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapz_x(y, x, -1)
     }
 
+    /// [`trapz`](Tensor::trapz) with options: `dim`.
+    pub fn trapz_with(y: &Tensor, x: &Tensor, options: super::options::TrapzOptions) -> Result<Tensor> {
+        super::trapezoid::trapz_x(y, x, options.dim)
+    }
+
     /// As `trapezoid`.
+    ///
+    /// [`trapz_dx_with`](Tensor::trapz_dx_with) takes options.
     pub fn trapz_dx(y: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapz_dx(y, 1.0, -1)
     }
 
+    /// [`trapz_dx`](Tensor::trapz_dx) with options: `dx`, `dim`.
+    pub fn trapz_dx_with(y: &Tensor, options: super::options::TrapzDxOptions) -> Result<Tensor> {
+        super::trapezoid::trapz_dx(y, options.dx, options.dim)
+    }
+
     /// `trapezoid` up to each element of `x` but the first.
+    ///
+    /// [`cumulative_trapezoid_with`](Tensor::cumulative_trapezoid_with) takes options.
     pub fn cumulative_trapezoid(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::trapezoid::cumulative_trapezoid_x(y, x, -1)
     }
 
+    /// [`cumulative_trapezoid`](Tensor::cumulative_trapezoid) with options: `dim`.
+    pub fn cumulative_trapezoid_with(
+        y: &Tensor,
+        x: &Tensor,
+        options: super::options::CumulativeTrapezoidOptions,
+    ) -> Result<Tensor> {
+        super::trapezoid::cumulative_trapezoid_x(y, x, options.dim)
+    }
+
     /// `trapezoid` up to each sample but the first, for samples with spacing `dx`.
+    ///
+    /// [`cumulative_trapezoid_dx_with`](Tensor::cumulative_trapezoid_dx_with) takes options.
     pub fn cumulative_trapezoid_dx(y: &Tensor) -> Result<Tensor> {
         super::trapezoid::cumulative_trapezoid_dx(y, Scalar::Int(1), -1)
+    }
+
+    /// [`cumulative_trapezoid_dx`](Tensor::cumulative_trapezoid_dx) with options: `dx`, `dim`.
+    pub fn cumulative_trapezoid_dx_with(
+        y: &Tensor,
+        options: super::options::CumulativeTrapezoidDxOptions,
+    ) -> Result<Tensor> {
+        super::trapezoid::cumulative_trapezoid_dx(y, options.dx, options.dim)
     }
 }

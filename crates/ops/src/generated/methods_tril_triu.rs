@@ -7,24 +7,54 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
-    pub fn tril(&self, diagonal: i64) -> Result<Tensor> {
-        super::tril_triu::tril(self, diagonal)
+    ///
+    /// [`tril_with`](Tensor::tril_with) takes options.
+    pub fn tril(&self) -> Result<Tensor> {
+        super::tril_triu::tril(self, 0)
+    }
+
+    /// [`tril`](Tensor::tril) with options: `diagonal`.
+    pub fn tril_with(&self, options: super::options::TrilOptions) -> Result<Tensor> {
+        super::tril_triu::tril(self, options.diagonal)
     }
 
     /// The elements on and below a diagonal of each matrix; those above are replaced by zeros. The result is written into `self`.
-    pub fn tril_(&self, diagonal: i64) -> Result<&Tensor> {
-        super::tril_triu::tril_(self, diagonal)?;
+    ///
+    /// [`tril_with_`](Tensor::tril_with_) takes options.
+    pub fn tril_(&self) -> Result<&Tensor> {
+        super::tril_triu::tril_(self, 0)?;
+        Ok(self)
+    }
+
+    /// [`tril_`](Tensor::tril_) with options: `diagonal`.
+    pub fn tril_with_(&self, options: super::options::TrilOptions) -> Result<&Tensor> {
+        super::tril_triu::tril_(self, options.diagonal)?;
         Ok(self)
     }
 
     /// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
-    pub fn triu(&self, diagonal: i64) -> Result<Tensor> {
-        super::tril_triu::triu(self, diagonal)
+    ///
+    /// [`triu_with`](Tensor::triu_with) takes options.
+    pub fn triu(&self) -> Result<Tensor> {
+        super::tril_triu::triu(self, 0)
+    }
+
+    /// [`triu`](Tensor::triu) with options: `diagonal`.
+    pub fn triu_with(&self, options: super::options::TriuOptions) -> Result<Tensor> {
+        super::tril_triu::triu(self, options.diagonal)
     }
 
     /// The elements on and above a diagonal of each matrix; those below are replaced by zeros. The result is written into `self`.
-    pub fn triu_(&self, diagonal: i64) -> Result<&Tensor> {
-        super::tril_triu::triu_(self, diagonal)?;
+    ///
+    /// [`triu_with_`](Tensor::triu_with_) takes options.
+    pub fn triu_(&self) -> Result<&Tensor> {
+        super::tril_triu::triu_(self, 0)?;
+        Ok(self)
+    }
+
+    /// [`triu_`](Tensor::triu_) with options: `diagonal`.
+    pub fn triu_with_(&self, options: super::options::TriuOptions) -> Result<&Tensor> {
+        super::tril_triu::triu_(self, options.diagonal)?;
         Ok(self)
     }
 }

@@ -7,17 +7,14 @@ use flambeau_core::{Result, TensorOptions};
 
 impl Tensor {
     /// The row and column indices of the elements on and below a diagonal.
-    pub fn tril_indices(
-        row: i64,
-        col: i64,
-        offset: i64,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
+    ///
+    /// [`tril_indices_with`](Tensor::tril_indices_with) takes options.
+    pub fn tril_indices(row: i64, col: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::tril_triu_indices::tril_indices(
             row,
             col,
-            offset,
+            0,
             options.dtype,
             options.layout,
             options.device,
@@ -25,22 +22,57 @@ impl Tensor {
         )
     }
 
-    /// The row and column indices of the elements on and above a diagonal.
-    pub fn triu_indices(
+    /// [`tril_indices`](Tensor::tril_indices) with options: `offset`.
+    pub fn tril_indices_with(
         row: i64,
         col: i64,
-        offset: i64,
-        options: impl Into<TensorOptions>,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::TrilIndicesOptions,
     ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::tril_triu_indices::tril_indices(
+            row,
+            col,
+            options.offset,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
+        )
+    }
+
+    /// The row and column indices of the elements on and above a diagonal.
+    ///
+    /// [`triu_indices_with`](Tensor::triu_indices_with) takes options.
+    pub fn triu_indices(row: i64, col: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::tril_triu_indices::triu_indices(
             row,
             col,
-            offset,
+            0,
             options.dtype,
             options.layout,
             options.device,
             options.pin_memory,
+        )
+    }
+
+    /// [`triu_indices`](Tensor::triu_indices) with options: `offset`.
+    pub fn triu_indices_with(
+        row: i64,
+        col: i64,
+        tensor_options: impl Into<TensorOptions>,
+        options: super::options::TriuIndicesOptions,
+    ) -> Result<Tensor> {
+        let tensor_options = tensor_options.into();
+        super::tril_triu_indices::triu_indices(
+            row,
+            col,
+            options.offset,
+            tensor_options.dtype,
+            tensor_options.layout,
+            tensor_options.device,
+            tensor_options.pin_memory,
         )
     }
 }

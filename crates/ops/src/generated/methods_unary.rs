@@ -342,7 +342,7 @@ impl Tensor {
     }
 
     /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten. The result is written into `self`.
-    pub fn round__decimals(&self, decimals: i64) -> Result<&Tensor> {
+    pub fn round_decimals_(&self, decimals: i64) -> Result<&Tensor> {
         super::unary::round__decimals(self, decimals)?;
         Ok(self)
     }

@@ -6,97 +6,158 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `y[i] = input[floor(i * scale)]`, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
-    pub fn upsample_nearest1d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
-        scale_factors: Option<&[f64]>,
-    ) -> Result<Tensor> {
-        super::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)
+    /// `y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
+    ///
+    /// [`upsample_nearest1d_with`](Tensor::upsample_nearest1d_with) takes options.
+    pub fn upsample_nearest1d(&self, output_size: impl super::options::IntList) -> Result<Tensor> {
+        super::upsample::upsample_nearest1d(self, super::options::IntList::ints(&output_size), None)
     }
 
-    /// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
-    pub fn upsample_nearest2d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
-        scale_factors: Option<&[f64]>,
+    /// [`upsample_nearest1d`](Tensor::upsample_nearest1d) with options: `scales`.
+    pub fn upsample_nearest1d_with(
+        &self,
+        output_size: impl super::options::IntList,
+        options: super::options::UpsampleNearest1dOptions,
     ) -> Result<Tensor> {
-        super::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)
+        super::upsample::upsample_nearest1d(self, super::options::IntList::ints(&output_size), options.scales)
     }
 
-    /// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
-    pub fn upsample_nearest3d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
-        scale_factors: Option<&[f64]>,
-    ) -> Result<Tensor> {
-        super::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)
+    /// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
+    ///
+    /// [`upsample_nearest2d_with`](Tensor::upsample_nearest2d_with) takes options.
+    pub fn upsample_nearest2d(&self, output_size: &[i64]) -> Result<Tensor> {
+        super::upsample::upsample_nearest2d(self, output_size, None, None)
     }
 
-    /// `y[i] = input[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
-    pub fn _upsample_nearest_exact1d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
-        scale_factors: Option<&[f64]>,
+    /// [`upsample_nearest2d`](Tensor::upsample_nearest2d) with options: `scales_h`, `scales_w`.
+    pub fn upsample_nearest2d_with(
+        &self,
+        output_size: &[i64],
+        options: super::options::UpsampleNearest2dOptions,
     ) -> Result<Tensor> {
-        super::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)
+        super::upsample::upsample_nearest2d(self, output_size, options.scales_h, options.scales_w)
     }
 
-    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
-    pub fn _upsample_nearest_exact2d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
-        scale_factors: Option<&[f64]>,
-    ) -> Result<Tensor> {
-        super::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)
+    /// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
+    ///
+    /// [`upsample_nearest3d_with`](Tensor::upsample_nearest3d_with) takes options.
+    pub fn upsample_nearest3d(&self, output_size: &[i64]) -> Result<Tensor> {
+        super::upsample::upsample_nearest3d(self, output_size, None, None, None)
     }
 
-    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
-    pub fn _upsample_nearest_exact3d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
-        scale_factors: Option<&[f64]>,
+    /// [`upsample_nearest3d`](Tensor::upsample_nearest3d) with options: `scales_d`, `scales_h`, `scales_w`.
+    pub fn upsample_nearest3d_with(
+        &self,
+        output_size: &[i64],
+        options: super::options::UpsampleNearest3dOptions,
     ) -> Result<Tensor> {
-        super::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)
+        super::upsample::upsample_nearest3d(
+            self,
+            output_size,
+            options.scales_d,
+            options.scales_h,
+            options.scales_w,
+        )
     }
 
-    /// Linear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    /// Linear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    ///
+    /// [`upsample_linear1d_with`](Tensor::upsample_linear1d_with) takes options.
     pub fn upsample_linear1d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
+        &self,
+        output_size: impl super::options::IntList,
         align_corners: bool,
-        scale_factors: Option<&[f64]>,
     ) -> Result<Tensor> {
-        super::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)
+        super::upsample::upsample_linear1d(
+            self,
+            super::options::IntList::ints(&output_size),
+            align_corners,
+            None,
+        )
     }
 
-    /// Bilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-    pub fn upsample_bilinear2d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
+    /// [`upsample_linear1d`](Tensor::upsample_linear1d) with options: `scales`.
+    pub fn upsample_linear1d_with(
+        &self,
+        output_size: impl super::options::IntList,
         align_corners: bool,
-        scale_factors: Option<&[f64]>,
+        options: super::options::UpsampleLinear1dOptions,
     ) -> Result<Tensor> {
-        super::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)
+        super::upsample::upsample_linear1d(
+            self,
+            super::options::IntList::ints(&output_size),
+            align_corners,
+            options.scales,
+        )
     }
 
-    /// Trilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
-    pub fn upsample_trilinear3d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
-        align_corners: bool,
-        scale_factors: Option<&[f64]>,
-    ) -> Result<Tensor> {
-        super::upsample::upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors)
+    /// Bilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    ///
+    /// [`upsample_bilinear2d_with`](Tensor::upsample_bilinear2d_with) takes options.
+    pub fn upsample_bilinear2d(&self, output_size: &[i64], align_corners: bool) -> Result<Tensor> {
+        super::upsample::upsample_bilinear2d(self, output_size, align_corners, None, None)
     }
 
-    /// Bicubic interpolation to another size or by scale factors, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
-    pub fn upsample_bicubic2d(
-        input: &Tensor,
-        output_size: Option<&[i64]>,
+    /// [`upsample_bilinear2d`](Tensor::upsample_bilinear2d) with options: `scales_h`, `scales_w`.
+    pub fn upsample_bilinear2d_with(
+        &self,
+        output_size: &[i64],
         align_corners: bool,
-        scale_factors: Option<&[f64]>,
+        options: super::options::UpsampleBilinear2dOptions,
     ) -> Result<Tensor> {
-        super::upsample::upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors)
+        super::upsample::upsample_bilinear2d(
+            self,
+            output_size,
+            align_corners,
+            options.scales_h,
+            options.scales_w,
+        )
+    }
+
+    /// Trilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
+    ///
+    /// [`upsample_trilinear3d_with`](Tensor::upsample_trilinear3d_with) takes options.
+    pub fn upsample_trilinear3d(&self, output_size: &[i64], align_corners: bool) -> Result<Tensor> {
+        super::upsample::upsample_trilinear3d(self, output_size, align_corners, None, None, None)
+    }
+
+    /// [`upsample_trilinear3d`](Tensor::upsample_trilinear3d) with options: `scales_d`, `scales_h`, `scales_w`.
+    pub fn upsample_trilinear3d_with(
+        &self,
+        output_size: &[i64],
+        align_corners: bool,
+        options: super::options::UpsampleTrilinear3dOptions,
+    ) -> Result<Tensor> {
+        super::upsample::upsample_trilinear3d(
+            self,
+            output_size,
+            align_corners,
+            options.scales_d,
+            options.scales_h,
+            options.scales_w,
+        )
+    }
+
+    /// Bicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
+    ///
+    /// [`upsample_bicubic2d_with`](Tensor::upsample_bicubic2d_with) takes options.
+    pub fn upsample_bicubic2d(&self, output_size: &[i64], align_corners: bool) -> Result<Tensor> {
+        super::upsample::upsample_bicubic2d(self, output_size, align_corners, None, None)
+    }
+
+    /// [`upsample_bicubic2d`](Tensor::upsample_bicubic2d) with options: `scales_h`, `scales_w`.
+    pub fn upsample_bicubic2d_with(
+        &self,
+        output_size: &[i64],
+        align_corners: bool,
+        options: super::options::UpsampleBicubic2dOptions,
+    ) -> Result<Tensor> {
+        super::upsample::upsample_bicubic2d(
+            self,
+            output_size,
+            align_corners,
+            options.scales_h,
+            options.scales_w,
+        )
     }
 }

@@ -7,12 +7,26 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `y[i][j] = x[i]^(N - 1 - j)`, or `x[i]^j` if `increasing`.
-    pub fn vander(x: &Tensor, N: Option<i64>, increasing: bool) -> Result<Tensor> {
-        super::vander::vander(x, N, increasing)
+    ///
+    /// [`vander_with`](Tensor::vander_with) takes options.
+    pub fn vander(x: &Tensor) -> Result<Tensor> {
+        super::vander::vander(x, None, false)
+    }
+
+    /// [`vander`](Tensor::vander) with options: `N`, `increasing`.
+    pub fn vander_with(x: &Tensor, options: super::options::VanderOptions) -> Result<Tensor> {
+        super::vander::vander(x, options.n, options.increasing)
     }
 
     /// `y[i][j] = x[i]^j`, the powers of the elements of vectors as columns.
+    ///
+    /// [`linalg_vander_with`](Tensor::linalg_vander_with) takes options.
     pub fn linalg_vander(x: &Tensor) -> Result<Tensor> {
         super::vander::linalg_vander(x, None)
+    }
+
+    /// [`linalg_vander`](Tensor::linalg_vander) with options: `N`.
+    pub fn linalg_vander_with(x: &Tensor, options: super::options::LinalgVanderOptions) -> Result<Tensor> {
+        super::vander::linalg_vander(x, options.n)
     }
 }

@@ -6,33 +6,71 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`.
-    pub fn var(&self, unbiased: bool) -> Result<Tensor> {
-        super::var_mean::var(self, unbiased)
-    }
-
-    /// `sum((self - mean)^2) / (n - 1)` along the given dimensions, or `/ n` if not `unbiased`.
-    pub fn var_dim(&self, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-        super::var_mean::var_dim(self, dim, unbiased, keepdim)
-    }
-
     /// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
-    pub fn var_correction(&self, dim: Option<&[i64]>) -> Result<Tensor> {
-        super::var_mean::var_correction(self, dim, None, false)
+    ///
+    /// [`var_with`](Tensor::var_with) takes options.
+    pub fn var(&self) -> Result<Tensor> {
+        super::var_mean::var_correction(self, None, None, false)
     }
 
-    /// `sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`.
-    pub fn std(&self, unbiased: bool) -> Result<Tensor> {
-        super::var_mean::std(self, unbiased)
+    /// [`var`](Tensor::var) along `dim`.
+    pub fn var_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::var_mean::var_correction(self, Some(super::options::IntList::ints(&dim)), None, false)
     }
 
-    /// `sqrt(sum((self - mean)^2) / (n - 1))` along the given dimensions, or `/ n` if not `unbiased`.
-    pub fn std_dim(&self, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-        super::var_mean::std_dim(self, dim, unbiased, keepdim)
+    /// [`var`](Tensor::var) with options: `dim`, `correction`, `keepdim`.
+    pub fn var_with(&self, options: super::options::VarOptions<'_>) -> Result<Tensor> {
+        super::var_mean::var_correction(self, options.dim, options.correction, options.keepdim)
+    }
+
+    /// `var`, over `n - correction`, and `mean` along the given dimensions.
+    ///
+    /// [`var_mean_with`](Tensor::var_mean_with) takes options.
+    pub fn var_mean(&self) -> Result<(Tensor, Tensor)> {
+        super::var_mean::var_mean_correction(self, None, None, false)
+    }
+
+    /// [`var_mean`](Tensor::var_mean) along `dim`.
+    pub fn var_mean_dim(&self, dim: impl super::options::IntList) -> Result<(Tensor, Tensor)> {
+        super::var_mean::var_mean_correction(self, Some(super::options::IntList::ints(&dim)), None, false)
+    }
+
+    /// [`var_mean`](Tensor::var_mean) with options: `dim`, `correction`, `keepdim`.
+    pub fn var_mean_with(&self, options: super::options::VarMeanOptions<'_>) -> Result<(Tensor, Tensor)> {
+        super::var_mean::var_mean_correction(self, options.dim, options.correction, options.keepdim)
     }
 
     /// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
-    pub fn std_correction(&self, dim: Option<&[i64]>) -> Result<Tensor> {
-        super::var_mean::std_correction(self, dim, None, false)
+    ///
+    /// [`std_with`](Tensor::std_with) takes options.
+    pub fn std(&self) -> Result<Tensor> {
+        super::var_mean::std_correction(self, None, None, false)
+    }
+
+    /// [`std`](Tensor::std) along `dim`.
+    pub fn std_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::var_mean::std_correction(self, Some(super::options::IntList::ints(&dim)), None, false)
+    }
+
+    /// [`std`](Tensor::std) with options: `dim`, `correction`, `keepdim`.
+    pub fn std_with(&self, options: super::options::StdOptions<'_>) -> Result<Tensor> {
+        super::var_mean::std_correction(self, options.dim, options.correction, options.keepdim)
+    }
+
+    /// `std`, over `n - correction`, and `mean` along the given dimensions.
+    ///
+    /// [`std_mean_with`](Tensor::std_mean_with) takes options.
+    pub fn std_mean(&self) -> Result<(Tensor, Tensor)> {
+        super::var_mean::std_mean_correction(self, None, None, false)
+    }
+
+    /// [`std_mean`](Tensor::std_mean) along `dim`.
+    pub fn std_mean_dim(&self, dim: impl super::options::IntList) -> Result<(Tensor, Tensor)> {
+        super::var_mean::std_mean_correction(self, Some(super::options::IntList::ints(&dim)), None, false)
+    }
+
+    /// [`std_mean`](Tensor::std_mean) with options: `dim`, `correction`, `keepdim`.
+    pub fn std_mean_with(&self, options: super::options::StdMeanOptions<'_>) -> Result<(Tensor, Tensor)> {
+        super::var_mean::std_mean_correction(self, options.dim, options.correction, options.keepdim)
     }
 }

@@ -3,32 +3,65 @@
 //! The methods of the operators in `vector_norm`.
 
 use crate::Tensor;
-use flambeau_core::{Result, Scalar, ScalarType};
+use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `sum(abs(self)^p)^(1/p)` of all elements.
-    pub fn norm(&self, p: impl Into<Scalar>) -> Result<Tensor> {
-        super::vector_norm::norm_scalar(self, p.into())
+    /// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros.
+    ///
+    /// [`linalg_vector_norm_with`](Tensor::linalg_vector_norm_with) takes options.
+    pub fn linalg_vector_norm(&self) -> Result<Tensor> {
+        super::vector_norm::linalg_vector_norm(self, Scalar::Int(2), None, false, None)
     }
 
-    /// `sum(abs(self)^p)^(1/p)` of all elements, computed in `dtype`.
-    pub fn norm_scalaropt_dtype(&self, p: Option<Scalar>, dtype: ScalarType) -> Result<Tensor> {
-        super::vector_norm::norm_scalaropt_dtype(self, p, dtype)
+    /// [`linalg_vector_norm`](Tensor::linalg_vector_norm) along `dim`.
+    pub fn linalg_vector_norm_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::vector_norm::linalg_vector_norm(
+            self,
+            Scalar::Int(2),
+            Some(super::options::IntList::ints(&dim)),
+            false,
+            None,
+        )
+    }
+
+    /// [`linalg_vector_norm`](Tensor::linalg_vector_norm) with options: `ord`, `dim`, `keepdim`, `dtype`.
+    pub fn linalg_vector_norm_with(
+        &self,
+        options: super::options::LinalgVectorNormOptions<'_>,
+    ) -> Result<Tensor> {
+        super::vector_norm::linalg_vector_norm(self, options.ord, options.dim, options.keepdim, options.dtype)
+    }
+
+    /// `sum(abs(self)^p)^(1/p)` of all elements.
+    ///
+    /// [`norm_with`](Tensor::norm_with) takes options.
+    pub fn norm(&self) -> Result<Tensor> {
+        super::vector_norm::norm_scalar(self, Scalar::Int(2))
+    }
+
+    /// [`norm`](Tensor::norm) with options: `p`.
+    pub fn norm_with(&self, options: super::options::NormOptions) -> Result<Tensor> {
+        super::vector_norm::norm_scalar(self, options.p)
     }
 
     /// `sum(abs(self)^p)^(1/p)` along the given dimensions.
-    pub fn norm_scalaropt_dim(&self, p: Option<Scalar>, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-        super::vector_norm::norm_scalaropt_dim(self, p, dim, keepdim)
+    ///
+    /// [`norm_dim_with`](Tensor::norm_dim_with) takes options.
+    pub fn norm_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::vector_norm::norm_scalaropt_dim(self, None, super::options::IntList::ints(&dim), false)
     }
 
-    /// `sum(abs(self)^p)^(1/p)` along the given dimensions, computed in `dtype`.
-    pub fn norm_scalaropt_dim_dtype(
+    /// [`norm_dim`](Tensor::norm_dim) with options: `p`, `keepdim`.
+    pub fn norm_dim_with(
         &self,
-        p: Option<Scalar>,
-        dim: &[i64],
-        keepdim: bool,
-        dtype: ScalarType,
+        dim: impl super::options::IntList,
+        options: super::options::NormDimOptions,
     ) -> Result<Tensor> {
-        super::vector_norm::norm_scalaropt_dim_dtype(self, p, dim, keepdim, dtype)
+        super::vector_norm::norm_scalaropt_dim(
+            self,
+            options.p,
+            super::options::IntList::ints(&dim),
+            options.keepdim,
+        )
     }
 }

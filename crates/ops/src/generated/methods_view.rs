@@ -42,8 +42,20 @@ impl Tensor {
     }
 
     /// A view of the storage of `self` with the given sizes, strides and offset.
-    pub fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor> {
-        super::view::as_strided(self, size, stride, storage_offset)
+    ///
+    /// [`as_strided_with`](Tensor::as_strided_with) takes options.
+    pub fn as_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
+        super::view::as_strided(self, size, stride, None)
+    }
+
+    /// [`as_strided`](Tensor::as_strided) with options: `storage_offset`.
+    pub fn as_strided_with(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        options: super::options::AsStridedOptions,
+    ) -> Result<Tensor> {
+        super::view::as_strided(self, size, stride, options.storage_offset)
     }
 
     /// A view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred.
@@ -57,8 +69,26 @@ impl Tensor {
     }
 
     /// Every `step`-th index of a dimension from `start` to below `end`, which are clamped to its size.
-    pub fn slice(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
-        super::view::slice_tensor(self, dim, start, end, step)
+    ///
+    /// [`slice_with`](Tensor::slice_with) takes options.
+    pub fn slice(
+        &self,
+        dim: i64,
+        start: impl Into<Option<i64>>,
+        end: impl Into<Option<i64>>,
+    ) -> Result<Tensor> {
+        super::view::slice_tensor(self, dim, start.into(), end.into(), 1)
+    }
+
+    /// [`slice`](Tensor::slice) with options: `step`.
+    pub fn slice_with(
+        &self,
+        dim: i64,
+        start: impl Into<Option<i64>>,
+        end: impl Into<Option<i64>>,
+        options: super::options::SliceOptions,
+    ) -> Result<Tensor> {
+        super::view::slice_tensor(self, dim, start.into(), end.into(), options.step)
     }
 
     /// A view with a dimension of size 1 inserted at `dim`.
@@ -82,8 +112,15 @@ impl Tensor {
     }
 
     /// A view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension.
-    pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-        super::view::diagonal(self, offset, dim1, dim2)
+    ///
+    /// [`diagonal_with`](Tensor::diagonal_with) takes options.
+    pub fn diagonal(&self) -> Result<Tensor> {
+        super::view::diagonal(self, 0, 0, 1)
+    }
+
+    /// [`diagonal`](Tensor::diagonal) with options: `offset`, `dim1`, `dim2`.
+    pub fn diagonal_with(&self, options: super::options::DiagonalOptions) -> Result<Tensor> {
+        super::view::diagonal(self, options.offset, options.dim1, options.dim2)
     }
 
     /// A view of windows of `size` elements of a dimension, one every `step`; the elements of a window are in the last dimension.

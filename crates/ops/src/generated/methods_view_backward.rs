@@ -6,74 +6,61 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Zeros of `input_sizes` with `grad_output` at one index of a dimension.
-    pub fn select_backward(
-        grad_output: &Tensor,
-        input_sizes: &[i64],
-        dim: i64,
-        index: i64,
-    ) -> Result<Tensor> {
-        super::view_backward::select_backward(grad_output, input_sizes, dim, index)
-    }
-
-    /// Zeros of `input_sizes` with `grad_output` in a slice of a dimension.
-    pub fn slice_backward(
-        grad_output: &Tensor,
-        input_sizes: &[i64],
-        dim: i64,
-        start: i64,
-        end: i64,
-        step: i64,
-    ) -> Result<Tensor> {
-        super::view_backward::slice_backward(grad_output, input_sizes, dim, start, end, step)
-    }
-
-    /// Zeros of `input_sizes` with `grad_output` on a diagonal.
-    pub fn diagonal_backward(
-        grad_output: &Tensor,
-        input_sizes: &[i64],
-        offset: i64,
-        dim1: i64,
-        dim2: i64,
-    ) -> Result<Tensor> {
-        super::view_backward::diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)
-    }
-
-    /// The gradient of `unfold`: for each element the sum of `grad_in` over the windows that contain it.
-    pub fn unfold_backward(
-        grad_in: &Tensor,
-        input_sizes: &[i64],
-        dim: i64,
-        size: i64,
-        step: i64,
-    ) -> Result<Tensor> {
-        super::view_backward::unfold_backward(grad_in, input_sizes, dim, size, step)
-    }
-
     /// A copy of `self` with `src` at one index of a dimension.
     pub fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
         super::view_backward::select_scatter(self, src, dim, index)
     }
 
     /// A copy of `self` with `src` in a slice of a dimension.
+    ///
+    /// [`slice_scatter_with`](Tensor::slice_scatter_with) takes options.
     pub fn slice_scatter(
         &self,
         src: &Tensor,
         dim: i64,
-        start: Option<i64>,
-        end: Option<i64>,
-        step: i64,
+        start: impl Into<Option<i64>>,
+        end: impl Into<Option<i64>>,
     ) -> Result<Tensor> {
-        super::view_backward::slice_scatter(self, src, dim, start, end, step)
+        super::view_backward::slice_scatter(self, src, dim, start.into(), end.into(), 1)
+    }
+
+    /// [`slice_scatter`](Tensor::slice_scatter) with options: `step`.
+    pub fn slice_scatter_with(
+        &self,
+        src: &Tensor,
+        dim: i64,
+        start: impl Into<Option<i64>>,
+        end: impl Into<Option<i64>>,
+        options: super::options::SliceScatterOptions,
+    ) -> Result<Tensor> {
+        super::view_backward::slice_scatter(self, src, dim, start.into(), end.into(), options.step)
     }
 
     /// A copy of `self` with `src` on a diagonal.
-    pub fn diagonal_scatter(&self, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-        super::view_backward::diagonal_scatter(self, src, offset, dim1, dim2)
+    ///
+    /// [`diagonal_scatter_with`](Tensor::diagonal_scatter_with) takes options.
+    pub fn diagonal_scatter(&self, src: &Tensor) -> Result<Tensor> {
+        super::view_backward::diagonal_scatter(self, src, 0, 0, 1)
+    }
+
+    /// [`diagonal_scatter`](Tensor::diagonal_scatter) with options: `offset`, `dim1`, `dim2`.
+    pub fn diagonal_scatter_with(
+        &self,
+        src: &Tensor,
+        options: super::options::DiagonalScatterOptions,
+    ) -> Result<Tensor> {
+        super::view_backward::diagonal_scatter(self, src, options.offset, options.dim1, options.dim2)
     }
 
     /// Matrices of zeros with the last dimension of `self` on a diagonal.
-    pub fn diag_embed(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-        super::view_backward::diag_embed(self, offset, dim1, dim2)
+    ///
+    /// [`diag_embed_with`](Tensor::diag_embed_with) takes options.
+    pub fn diag_embed(&self) -> Result<Tensor> {
+        super::view_backward::diag_embed(self, 0, -2, -1)
+    }
+
+    /// [`diag_embed`](Tensor::diag_embed) with options: `offset`, `dim1`, `dim2`.
+    pub fn diag_embed_with(&self, options: super::options::DiagEmbedOptions) -> Result<Tensor> {
+        super::view_backward::diag_embed(self, options.offset, options.dim1, options.dim2)
     }
 }

@@ -12,13 +12,20 @@ impl Tensor {
     }
 
     /// A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`.
-    pub fn as_strided_scatter(
+    ///
+    /// [`as_strided_scatter_with`](Tensor::as_strided_scatter_with) takes options.
+    pub fn as_strided_scatter(&self, src: &Tensor, size: &[i64], stride: &[i64]) -> Result<Tensor> {
+        super::view_copies::as_strided_scatter(self, src, size, stride, None)
+    }
+
+    /// [`as_strided_scatter`](Tensor::as_strided_scatter) with options: `storage_offset`.
+    pub fn as_strided_scatter_with(
         &self,
         src: &Tensor,
         size: &[i64],
         stride: &[i64],
-        storage_offset: Option<i64>,
+        options: super::options::AsStridedScatterOptions,
     ) -> Result<Tensor> {
-        super::view_copies::as_strided_scatter(self, src, size, stride, storage_offset)
+        super::view_copies::as_strided_scatter(self, src, size, stride, options.storage_offset)
     }
 }

@@ -13,13 +13,13 @@ impl Tensor {
     }
 
     /// Removes dimension `dim` from `self`, if its size is 1.
-    pub fn squeeze__dim(&self, dim: i64) -> Result<&Tensor> {
+    pub fn squeeze_dim_(&self, dim: i64) -> Result<&Tensor> {
         super::view_in_place::squeeze__dim(self, dim)?;
         Ok(self)
     }
 
     /// Removes those of the dimensions `dim` whose size is 1 from `self`.
-    pub fn squeeze__dims(&self, dim: &[i64]) -> Result<&Tensor> {
+    pub fn squeeze_dims_(&self, dim: &[i64]) -> Result<&Tensor> {
         super::view_in_place::squeeze__dims(self, dim)?;
         Ok(self)
     }
@@ -43,20 +43,53 @@ impl Tensor {
     }
 
     /// Sets sizes, strides and offset of `self` within its storage.
-    pub fn as_strided_(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<&Tensor> {
-        super::view_in_place::as_strided_(self, size, stride, storage_offset)?;
+    ///
+    /// [`as_strided_with_`](Tensor::as_strided_with_) takes options.
+    pub fn as_strided_(&self, size: &[i64], stride: &[i64]) -> Result<&Tensor> {
+        super::view_in_place::as_strided_(self, size, stride, None)?;
+        Ok(self)
+    }
+
+    /// [`as_strided_`](Tensor::as_strided_) with options: `storage_offset`.
+    pub fn as_strided_with_(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        options: super::options::AsStridedOptions,
+    ) -> Result<&Tensor> {
+        super::view_in_place::as_strided_(self, size, stride, options.storage_offset)?;
         Ok(self)
     }
 
     /// Changes the sizes of `self`, with row-major strides, and enlarges its storage if necessary; the bytes of the storage stay.
+    ///
+    /// [`resize_with_`](Tensor::resize_with_) takes options.
     pub fn resize_(&self, size: &[i64]) -> Result<&Tensor> {
         super::view_in_place::resize_(self, size, None)?;
         Ok(self)
     }
 
+    /// [`resize_`](Tensor::resize_) with options: `memory_format`.
+    pub fn resize_with_(&self, size: &[i64], options: super::options::ResizeOptions) -> Result<&Tensor> {
+        super::view_in_place::resize_(self, size, options.memory_format)?;
+        Ok(self)
+    }
+
     /// Changes the sizes of `self` to those of `the_template`.
+    ///
+    /// [`resize_as_with_`](Tensor::resize_as_with_) takes options.
     pub fn resize_as_(&self, the_template: &Tensor) -> Result<&Tensor> {
         super::view_in_place::resize_as_(self, the_template, None)?;
+        Ok(self)
+    }
+
+    /// [`resize_as_`](Tensor::resize_as_) with options: `memory_format`.
+    pub fn resize_as_with_(
+        &self,
+        the_template: &Tensor,
+        options: super::options::ResizeAsOptions,
+    ) -> Result<&Tensor> {
+        super::view_in_place::resize_as_(self, the_template, options.memory_format)?;
         Ok(self)
     }
 }

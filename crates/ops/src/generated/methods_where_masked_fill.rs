@@ -6,18 +6,13 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The indices of the elements where the condition is true, a tensor for each dimension.
-    pub fn where_(condition: &Tensor) -> Result<Vec<Tensor>> {
-        super::where_masked_fill::where_(condition)
-    }
-
     /// `self` where the condition is true, `other` elsewhere.
-    pub fn where_self(&self, condition: &Tensor, other: &Tensor) -> Result<Tensor> {
+    pub fn where_cond(&self, condition: &Tensor, other: &Tensor) -> Result<Tensor> {
         super::where_masked_fill::where_self(condition, self, other)
     }
 
     /// `self` where the condition is true, a number elsewhere.
-    pub fn where_scalarother(&self, condition: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn where_cond_scalar(&self, condition: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
         super::where_masked_fill::where_scalarother(condition, self, other.into())
     }
 
@@ -38,7 +33,7 @@ impl Tensor {
     }
 
     /// Fills `self` with the only element of `value` where the mask is true.
-    pub fn masked_fill__tensor(&self, mask: &Tensor, value: &Tensor) -> Result<&Tensor> {
+    pub fn masked_fill_tensor_(&self, mask: &Tensor, value: &Tensor) -> Result<&Tensor> {
         super::where_masked_fill::masked_fill__tensor(self, mask, value)?;
         Ok(self)
     }

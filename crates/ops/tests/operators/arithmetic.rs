@@ -1,6 +1,7 @@
 //! Rust's operators, and whether tensors are equal or close.
 
 use flambeau_core::{ErrorKind, Result, Scalar, ScalarType};
+use flambeau_ops::ops::options::AddScalarOptions;
 use flambeau_ops::{Tensor, ops};
 
 fn f(values: [f32; 2]) -> Tensor {
@@ -51,11 +52,11 @@ fn a_number_meets_every_element_of_a_tensor_of_any_size_and_type() -> Result<()>
             let back = |t: &Tensor| to(t, ScalarType::F64)?.to_vec::<f64>();
             let of = |f: fn(f64) -> f64| x.iter().map(|x| f(*x)).collect::<Vec<_>>();
             assert_eq!(back(&t.mul_scalar(3)?)?, of(|x| 3.0 * x), "{n} {dtype}");
-            assert_eq!(back(&t.add_scalar(7, 2)?)?, of(|x| x + 14.0));
+            assert_eq!(back(&t.add_scalar_with(7, AddScalarOptions::new().alpha(2))?)?, of(|x| x + 14.0));
             assert_eq!(back(&ops::rsub_scalar(&t, 5.into(), 1.into())?)?, of(|x| 5.0 - x));
             assert_eq!(back(&t.gt_scalar(3)?)?, of(|x| f64::from(x > 3.0)));
             let (own, halves) = (ops::clone(&t, None)?, t.mul_scalar(0.5)?);
-            assert_eq!(back(own.mul__scalar(2)?)?, of(|x| 2.0 * x));
+            assert_eq!(back(own.mul_scalar_(2)?)?, of(|x| 2.0 * x));
             assert_eq!(halves.dtype(), if dtype.is_floating_point() { dtype } else { ScalarType::F32 });
             assert_eq!(back(&halves)?, of(|x| x / 2.0));
         }

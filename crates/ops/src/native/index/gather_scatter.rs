@@ -1,5 +1,6 @@
 //! `gather`, `scatter` and their variants, and `take_along_dim`.
 
+use crate::enums::ScatterReduction;
 use crate::native::factory::copy;
 use crate::native::index::dim_index::{
     Combine, DimIndex, at_least_1d, ensure_written_once, long_index, upcast_if, with_upcast,
@@ -259,15 +260,17 @@ pub fn scatter_reduce_two(
     include_self: bool,
 ) -> Result<Tensor> {
     const NAME: &str = "scatter_reduce";
-    let (how, start) = match reduce {
-        "sum" | "mean" => (Combine::Add, 0.0),
-        "prod" => (Combine::Multiply, 1.0),
-        "amax" => (Combine::Maximum, f64::NEG_INFINITY),
-        "amin" => (Combine::Minimum, f64::INFINITY),
-        other => bail!(
+    let Some(reduce) = ScatterReduction::from_text(reduce) else {
+        bail!(
             InvalidArgument(NAME, "reduce"),
-            "reduce argument must be either sum, prod, mean, amax or amin, got {other}."
-        ),
+            "reduce argument must be either sum, prod, mean, amax or amin, got {reduce}."
+        )
+    };
+    let (how, start) = match reduce {
+        ScatterReduction::Sum | ScatterReduction::Mean => (Combine::Add, 0.0),
+        ScatterReduction::Prod => (Combine::Multiply, 1.0),
+        ScatterReduction::Amax => (Combine::Maximum, f64::NEG_INFINITY),
+        ScatterReduction::Amin => (Combine::Minimum, f64::INFINITY),
     };
     let made = copied(self_)?;
     if !include_self {
@@ -279,7 +282,7 @@ pub fn scatter_reduce_two(
         scatter(NAME, &made, dim, index, Source::value(&start, Combine::Assign).into_fresh())?;
     }
     scatter(NAME, &made, dim, index, Source::elements(src, how).into_fresh())?;
-    if reduce == "mean" {
+    if reduce == ScatterReduction::Mean {
         let counts = element_counts(self_, dim, index, include_self)?;
         let rounding = if self_.is_floating_point() { None } else { Some("floor") };
         ops::div__tensor_mode(&made, &counts, rounding)?;

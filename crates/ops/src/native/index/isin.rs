@@ -1,5 +1,6 @@
 //! `isin`: whether elements are members of a set.
 
+use crate::ops::options::SortOptions;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType};
 
@@ -15,9 +16,9 @@ pub fn isin(elements: &Tensor, test_elements: &Tensor, _assume_unique: bool, inv
     let found = if tests.numel() == 0 {
         ops::zeros_like(elements, Some(ScalarType::Bool), None, None, None, None)?
     } else if should_compare_all(elements.numel(), tests.numel()) {
-        elements.unsqueeze(-1)?.eq(&tests)?.any_dim(-1, false)?
+        elements.unsqueeze(-1)?.eq(&tests)?.any_dim(-1)?
     } else {
-        let sorted = tests.sort(0, false)?.0;
+        let sorted = tests.sort_with(SortOptions::new().dim(0))?.0;
         let index = ops::searchsorted_tensor(&sorted, elements, false, false, None, None)?;
         let index = index.clamp_max(tests.numel() - 1)?;
         sorted.take(&index)?.eq(elements)?

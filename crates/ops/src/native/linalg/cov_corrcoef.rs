@@ -1,5 +1,6 @@
 //! Covariance and correlation coefficients.
 
+use crate::ops::options::SumOptions;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
 
@@ -55,7 +56,8 @@ pub fn cov(
     let rows = if self_.dim() < 2 { self_.reshape(&[1, -1])? } else { self_.clone() };
     let count = rows.sizes()[1];
     let Some(w) = weights(NAME, count, fweights, aweights)? else {
-        let centred = rows.sub(&rows.sum_dim_intlist(Some(&[1]), true)?.div_scalar(count as f64)?)?;
+        let centred =
+            rows.sub(&rows.sum_with(SumOptions::new().dim(&[1]).keepdim(true))?.div_scalar(count as f64)?)?;
         let left = (count as f64 - correction as f64).max(0.0);
         return centred.mm(&centred.t()?)?.div_scalar(left)?.squeeze();
     };
@@ -65,14 +67,15 @@ pub fn cov(
         InvalidArgument(NAME),
         "weights sum to zero, can't be normalized"
     );
-    let centred = rows.sub(&rows.mul(&w)?.sum_dim_intlist(Some(&[1]), true)?.div(&total)?)?;
+    let centred =
+        rows.sub(&rows.mul(&w)?.sum_with(SumOptions::new().dim(&[1]).keepdim(true))?.div(&total)?)?;
     let products = centred.mm(&centred.mul(&w)?.t()?)?;
     // Computed with tensors rather than numbers, since weights may require gradients.
     let left = match aweights {
         Some(a) if correction != 0 => total.sub(&w.mul(a)?.sum()?.mul_scalar(correction)?.div(&total)?)?,
-        _ => total.sub_scalar(correction, 1)?,
+        _ => total.sub_scalar(correction)?,
     };
-    products.div(&left.clamp(Some(Scalar::Int(0)), None)?)?.squeeze()
+    products.div(&left.clamp_min(Scalar::Int(0))?)?.squeeze()
 }
 
 /// The correlation coefficients: [`cov`] divided by the standard deviations, clamped to -1 to 1.
@@ -87,9 +90,9 @@ pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
     match c.dim() {
         0 => c.div(&c),
         2 => {
-            let deviation = c.diagonal(0, 0, 1)?.sqrt()?;
+            let deviation = c.diagonal()?.sqrt()?;
             let scaled = c.div(&deviation.unsqueeze(1)?)?.div(&deviation.unsqueeze(0)?)?;
-            scaled.clamp(Some(Scalar::Int(-1)), Some(Scalar::Int(1)))
+            scaled.clamp(Scalar::Int(-1), Scalar::Int(1))
         }
         rank => bail!(Internal("corrcoef"), "expected a matrix but got {rank} dimensions"),
     }

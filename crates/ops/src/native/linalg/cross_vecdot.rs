@@ -18,7 +18,7 @@ pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> 
         Shape(NAME, "other"),
         "inputs dimension {dim} must have length 3. Got {a} and {b}"
     );
-    let rolled = |t: &Tensor, by: i64| t.roll(&[-by], &[dim]);
+    let rolled = |t: &Tensor, by: i64| t.roll(-by, dim);
     let positive = rolled(self_, 1)?.mul(&rolled(other, 2)?)?;
     positive.sub(&rolled(self_, 2)?.mul(&rolled(other, 1)?)?)
 }
@@ -41,5 +41,5 @@ pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
         x.dtype(),
         y.dtype()
     );
-    x.mul(y)?.sum_dim_intlist(Some(&[dim]), false)
+    x.mul(y)?.sum_dim(dim)
 }

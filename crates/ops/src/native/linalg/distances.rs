@@ -1,8 +1,10 @@
 //! Distances between vectors: `dist`, `cdist`, `pdist`, `pairwise_distance`.
 
+use crate::enums::CdistComputeMode;
 use crate::loops::reduce::computing_type;
+use crate::ops::options::SumOptions;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, ensure};
+use flambeau_core::{DimVec, Result, Scalar, bail, ensure};
 
 /// The p-norm of a difference.
 pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
@@ -43,14 +45,17 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Res
         x1.sizes().last(),
         x2.sizes().last()
     );
-    let mode = compute_mode.unwrap_or(0);
-    ensure!(
-        (0..=2).contains(&mode),
-        InvalidArgument(NAME, "compute_mode"),
-        "possible modes: 0, 1, 2, but was: {mode}"
-    );
+    let number = compute_mode.unwrap_or_default();
+    let Some(mode) = CdistComputeMode::from_int(number) else {
+        bail!(InvalidArgument(NAME, "compute_mode"), "possible modes: 0, 1, 2, but was: {number}")
+    };
     let long = x1.size(-2)? > FROM_PRODUCTS || x2.size(-2)? > FROM_PRODUCTS;
-    if p == 2.0 && (mode == 1 || (mode == 0 && long)) {
+    let by_product = match mode {
+        CdistComputeMode::ByProductIfLarge => long,
+        CdistComputeMode::ByProduct => true,
+        CdistComputeMode::Direct => false,
+    };
+    if p == 2.0 && by_product {
         return ops::_euclidean_dist(x1, x2);
     }
     let difference = x1.unsqueeze(-2)?.sub(&x2.unsqueeze(-3)?)?;
@@ -82,14 +87,14 @@ pub fn euclidean_dist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
     if wide != x1.dtype() {
         return euclidean_dist(&x1.to(wide)?, &x2.to(wide)?)?.to(x1.dtype());
     }
-    let squared = |x: &Tensor| x.square()?.sum_dim_intlist(Some(&[-1]), true);
+    let squared = |x: &Tensor| x.square()?.sum_with(SumOptions::new().dim(&[-1]).keepdim(true));
     let (a, b) = (squared(x1)?, squared(x2)?);
     let left =
         ops::cat(&[x1.mul_scalar(-2)?, a.clone(), ops::ones_like(&a, None, None, None, None, None)?], -1)?;
     let right = ops::cat(&[x2.clone(), ops::ones_like(&b, None, None, None, None, None)?, b.clone()], -1)?;
-    let squares = left.matmul(&right.mT()?)?;
+    let squares = left.matmul(&right.mt()?)?;
     // Also true for distances that are not finite, for which the comparison is false.
-    let near = squares.gt(&a.add(&b.mT()?)?.mul_scalar(MIN_FRACTION)?)?.logical_not()?;
+    let near = squares.gt(&a.add(&b.mt()?)?.mul_scalar(MIN_FRACTION)?)?.logical_not()?;
     let distances = squares.masked_fill(&near, 1)?.sqrt()?;
     if near.device().is_meta() {
         return Ok(distances);
@@ -143,12 +148,12 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     if size == sizes {
         return Ok(self_.clone());
     }
-    let summed = self_.sum_dim_intlist(Some(&added), true)?;
+    let summed = self_.sum_with(SumOptions::new().dim(&added).keepdim(true))?;
     summed.reshape(size)
 }
 
 /// The p-norm of `x1 - x2 + eps` along the last dimension; `eps` avoids the infinite derivative of the root at 0.
 pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
-    let difference = x1.sub(x2)?.add_scalar(eps, 1)?;
+    let difference = x1.sub(x2)?.add_scalar(eps)?;
     ops::norm_scalaropt_dim(&difference, Some(Scalar::Float(p)), &[-1], keepdim)
 }

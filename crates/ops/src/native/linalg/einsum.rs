@@ -1,5 +1,6 @@
 //! `einsum`, and `tensordot` and `inner`, which it generalizes.
 
+use crate::ops::options::{DiagonalOptions, SumOptions};
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, bail, ensure, shape};
 
@@ -94,7 +95,10 @@ fn operand(tensor: &Tensor, labels: &[Label], number: usize) -> Result<Operand> 
             sizes[dim],
             sizes[first]
         );
-        result.tensor = result.tensor.diagonal(0, first as i64, dim as i64)?.movedim_int(-1, first as i64)?;
+        result.tensor = result
+            .tensor
+            .diagonal_with(DiagonalOptions::new().dim1(first as i64).dim2(dim as i64))?
+            .movedim(&[-1], &[first as i64])?;
     }
     Ok(result)
 }
@@ -121,7 +125,7 @@ impl Operand {
         if dims.is_empty() {
             return Ok(Operand { tensor: self.tensor.clone(), labels: self.labels.clone() });
         }
-        let tensor = self.tensor.sum_dim_intlist(Some(&dims), false)?;
+        let tensor = self.tensor.sum_dim(&dims)?;
         let labels = self.labels.iter().copied().filter(|l| keeps(*l)).collect();
         Ok(Operand { tensor, labels })
     }
@@ -297,8 +301,8 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
         let (x, y) = (self_.size(i as i64)?, other.size(j as i64)?);
         match (x, y) {
             _ if x == y => {}
-            (1, _) => b = b.sum_dim_intlist(Some(&[j as i64]), true)?.to(other.dtype())?,
-            (_, 1) => a = a.sum_dim_intlist(Some(&[i as i64]), true)?.to(self_.dtype())?,
+            (1, _) => b = b.sum_with(SumOptions::new().dim(&[j as i64]).keepdim(true))?.to(other.dtype())?,
+            (_, 1) => a = a.sum_with(SumOptions::new().dim(&[i as i64]).keepdim(true))?.to(self_.dtype())?,
             _ => bail!(
                 Shape(NAME, "other"),
                 "contracted dimensions need to match, but first has size {x} in dim {i} and second has size {y} in dim {j}"

@@ -25,7 +25,7 @@ pub fn trace(self_: &Tensor) -> Result<Tensor> {
         "expected a matrix, but got tensor with dim {}",
         self_.dim()
     );
-    self_.diagonal(0, 0, 1)?.sum()
+    self_.diagonal()?.sum()
 }
 
 /// A block diagonal matrix of the given matrices; a vector is a row.

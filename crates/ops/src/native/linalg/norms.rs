@@ -1,6 +1,7 @@
 //! `linalg.norm`, `linalg.matrix_norm` and `renorm`.
 
 use crate::loops::reduce::computing_type;
+use crate::ops::options::{AmaxOptions, AminOptions, SumOptions};
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, shape};
 
@@ -42,9 +43,11 @@ pub fn matrix_norm(
     let sums = ops::linalg_vector_norm(self_, Scalar::Int(1), Some(&[summed]), true, dtype)?;
     let norm = match ord > 0.0 {
         // The maximum of no sums is 0.
-        true if sums.size(compared)? == 0 => sums.sum_dim_intlist(Some(&[compared]), true)?,
-        true => sums.amax(&[compared], true)?,
-        false => sums.amin(&[compared], true)?,
+        true if sums.size(compared)? == 0 => {
+            sums.sum_with(SumOptions::new().dim(&[compared]).keepdim(true))?
+        }
+        true => sums.amax_with(AmaxOptions::new().dim(&[compared]).keepdim(true))?,
+        false => sums.amin_with(AminOptions::new().dim(&[compared]).keepdim(true))?,
     };
     if keepdim { Ok(norm) } else { norm.squeeze_dims(&[row, column]) }
 }
@@ -125,7 +128,7 @@ pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Te
     let wide = computing_type(self_.dtype());
     let norm = ops::linalg_vector_norm(self_, p, Some(&others), true, Some(wide))?;
     // PyTorch's 1e-7 prevents a division by 0.
-    let down = norm.add_scalar(1e-7, 1)?.reciprocal()?.mul_scalar(maxnorm)?;
+    let down = norm.add_scalar(1e-7)?.reciprocal()?.mul_scalar(maxnorm)?;
     let factor = ops::where_scalarother(&norm.gt_scalar(maxnorm)?, &down, Scalar::Int(1))?;
     ops::contiguous(&self_.mul(&factor.to(self_.dtype())?)?, MemoryFormat::Contiguous)
 }

@@ -80,7 +80,7 @@ impl DropoutKind {
             return Ok((mask, None));
         }
         let a = 1.0 / ((SELU_MIN * SELU_MIN * p + 1.0) * (1.0 - p)).sqrt();
-        let shift = mask.sub_scalar(1, 1)?.mul_scalar(SELU_MIN * a)?.add_scalar(SELU_MIN * a * p, 1)?;
+        let shift = mask.sub_scalar(1)?.mul_scalar(SELU_MIN * a)?.add_scalar(SELU_MIN * a * p)?;
         ops::mul__scalar(&mask, Scalar::Float(a))?;
         Ok((mask, Some(shift)))
     }

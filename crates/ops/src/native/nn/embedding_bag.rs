@@ -1,6 +1,7 @@
 //! `embedding_bag`: the sum, mean or maximum of the rows of a table for each bag of indices, without copying rows; and the
 //! gradients.
 
+use crate::enums::EmbeddingBagMode as BagMode;
 use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::index::dim_index::long_index;
 use crate::native::nn::pooling::PoolElement;
@@ -10,26 +11,11 @@ use bytemuck::Pod;
 use flambeau_core::{Element, MemoryFormat, Result, Scalar, bail, ensure};
 use std::ops::Range;
 
-/// How the rows of a bag are combined.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum BagMode {
-    Sum,
-    Mean,
-    Max,
-}
-
-impl BagMode {
-    fn of(name: &str, mode: i64) -> Result<Self> {
-        match mode {
-            0 => Ok(BagMode::Sum),
-            1 => Ok(BagMode::Mean),
-            2 => Ok(BagMode::Max),
-            other => {
-                bail!(
-                    InvalidArgument(name, "mode"),
-                    "mode has to be 0 (sum), 1 (mean) or 2 (max) but got {other}"
-                )
-            }
+fn bag_mode(name: &str, mode: i64) -> Result<BagMode> {
+    match BagMode::from_int(mode) {
+        Some(mode) => Ok(mode),
+        None => {
+            bail!(InvalidArgument(name, "mode"), "mode has to be 0 (sum), 1 (mean) or 2 (max) but got {mode}")
         }
     }
 }
@@ -204,7 +190,7 @@ pub fn _embedding_bag(
     include_last_offset: bool,
     padding_idx: i64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let mode = BagMode::of(NAME, mode)?;
+    let mode = bag_mode(NAME, mode)?;
     let row = |t: &Tensor| ops::clone(t, Some(MemoryFormat::Contiguous));
     let (indices, offsets) = (row(&long_index(NAME, indices)?)?, row(&long_index(NAME, offsets)?)?);
     let options = (mode, sparse);
@@ -407,7 +393,7 @@ pub fn _embedding_bag_dense_backward(
     per_sample_weights: Option<&Tensor>,
     padding_idx: i64,
 ) -> Result<Tensor> {
-    let mode = BagMode::of("_embedding_bag_dense_backward", mode)?;
+    let mode = bag_mode("_embedding_bag_dense_backward", mode)?;
     if mode == BagMode::Max {
         let sizes = [num_weights, grad.size(1)?];
         let zeros = ops::zeros(&sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
@@ -419,7 +405,7 @@ pub fn _embedding_bag_dense_backward(
         rows = rows.mul(&scale.unsqueeze(1)?)?;
     }
     if mode == BagMode::Mean {
-        let count = bag_size.index_select(0, offset2bag)?.clamp(Some(Scalar::Int(1)), None)?;
+        let count = bag_size.index_select(0, offset2bag)?.clamp_min(Scalar::Int(1))?;
         rows = rows.div(&count.unsqueeze(1)?.to(grad.dtype())?)?;
     }
     ops::embedding_dense_backward(&rows, indices, num_weights, padding_idx, scale_grad_by_freq)
@@ -441,7 +427,7 @@ pub fn _embedding_bag_per_sample_weights_backward(
         "per_sample_weights only supported for mode='sum'"
     );
     let rows = weight.index_select(0, indices)?;
-    let products = grad.index_select(0, offset2bag)?.mul(&rows)?.sum_dim_intlist(Some(&[1]), false)?;
+    let products = grad.index_select(0, offset2bag)?.mul(&rows)?.sum_dim(1)?;
     if padding_idx < 0 {
         return Ok(products);
     }

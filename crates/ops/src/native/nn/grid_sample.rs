@@ -192,7 +192,7 @@ pub fn _grid_sample_grid_backward(
         orders[d] = orders[d].saturating_add(1);
         let slopes =
             ops::_grid_sample(input, grid, &orders, interpolation_mode, padding_mode, align_corners)?;
-        grad.mul(&slopes)?.sum_dim_intlist(Some(&[1]), false)
+        grad.mul(&slopes)?.sum_dim(1)
     };
     ops::stack(&(0..orders.len()).rev().map(along).collect::<Result<Vec<_>>>()?, -1)
 }

@@ -1,5 +1,6 @@
 //! `im2col` and `col2im`, composed of padding, unfolding and their gradients.
 
+use crate::ops::options::SliceOptions;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, bail, ensure, shape};
 
@@ -100,7 +101,7 @@ pub fn im2col(
     let mut cut = padded;
     for d in 0..2 {
         let whole = cut.unfold(2 + d as i64, p.extent(d), p.stride[d])?;
-        cut = whole.slice(-1, None, None, p.dilation[d])?;
+        cut = whole.slice_with(-1, None, None, SliceOptions::new().step(p.dilation[d]))?;
     }
     let rows = shape::numel(&[c, p.kernel[0], p.kernel[1]])?;
     let columns = cut.permute(&[0, 1, 4, 5, 2, 3])?.reshape(&[n, rows, shape::numel(&blocks)?])?;

@@ -21,10 +21,10 @@ use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, DimMask, TensorIterator, result_type};
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
-use reduction::Reduction;
+use reduction::{Reduction, reduction_of, share};
 
 fn loss_meta(name: &str, args: &[&Tensor], reduction: i64) -> Result<TensorSpec> {
-    let reduction = Reduction::of(reduction).map_err(|e| e.in_operator(name))?;
+    let reduction = reduction_of(reduction).map_err(|e| e.in_operator(name))?;
     if let Some(spec) = spec_without_broadcast(args, reduction) {
         return Ok(spec);
     }
@@ -89,7 +89,7 @@ fn reduced<const N: usize>(
     out: &Tensor,
     formula: impl FloatFormula<N>,
 ) -> Result<()> {
-    let reduction = Reduction::of(reduction)?;
+    let reduction = reduction_of(reduction)?;
     if reduction == Reduction::None {
         return pointwise(name, args, out, formula);
     }
@@ -146,7 +146,7 @@ pub fn mse_loss_backward(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let factor = 2.0 * Reduction::of(reduction)?.share(out.numel());
+    let factor = 2.0 * share(reduction_of(reduction)?, out.numel());
     pointwise("mse_loss_backward", [grad, self_, target], out, SquaredErrorGradient { factor })
 }
 
@@ -198,7 +198,7 @@ pub fn smooth_l1_loss_backward(
     beta: f64,
     out: &Tensor,
 ) -> Result<()> {
-    let factor = Reduction::of(reduction)?.share(out.numel());
+    let factor = share(reduction_of(reduction)?, out.numel());
     pointwise("smooth_l1_loss_backward", [grad, self_, target], out, SmoothL1Gradient { beta, factor })
 }
 
@@ -239,7 +239,7 @@ pub fn huber_loss_backward(
     delta: f64,
     out: &Tensor,
 ) -> Result<()> {
-    let factor = Reduction::of(reduction)?.share(out.numel());
+    let factor = share(reduction_of(reduction)?, out.numel());
     pointwise("huber_loss_backward", [grad, self_, target], out, HuberGradient { delta, factor })
 }
 
@@ -299,7 +299,7 @@ pub fn binary_cross_entropy_backward(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let factor = Reduction::of(reduction)?.share(out.numel());
+    let factor = share(reduction_of(reduction)?, out.numel());
     let weight = weight_or_one(weight)?;
     let args = [grad, self_, target, &weight];
     pointwise("binary_cross_entropy_backward", args, out, BceGradient { factor })

@@ -1,5 +1,6 @@
 //! Activation functions and their gradients: `relu`, `silu`, `gelu`, `softplus`, `elu`, `mish`, `hardtanh` and others.
 
+use crate::enums::Approximate;
 use crate::native::formulas::chain_rule;
 use crate::structured::ensure_same_device;
 use crate::tensor_iterator::TensorIterator;
@@ -116,12 +117,11 @@ fn tanh_of_softplus<V: Float>(x: V) -> V {
 
 /// Whether `approximate` selects the tanh approximation.
 fn is_tanh(name: &str, approximate: &str) -> Result<bool> {
-    match approximate {
-        "none" => Ok(false),
-        "tanh" => Ok(true),
-        other => bail!(
+    match Approximate::from_text(approximate) {
+        Some(approximate) => Ok(approximate == Approximate::Tanh),
+        None => bail!(
             InvalidArgument(name, "approximate"),
-            "approximate argument must be either none or tanh, but got {other}"
+            "approximate argument must be either none or tanh, but got {approximate}"
         ),
     }
 }

@@ -1,5 +1,6 @@
 //! `div` with a rounding mode, `floor_divide`, `remainder` and `fmod`.
 
+use crate::enums::RoundingMode;
 use crate::native::pointwise::binary;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Mask};
@@ -133,23 +134,14 @@ by_category! {
 }
 
 /// The rounding mode of `div`.
-enum Rounding {
-    None,
-    Trunc,
-    Floor,
-}
-
-impl Rounding {
-    fn parse(name: &str, mode: Option<&str>) -> Result<Self> {
-        match mode {
-            None => Ok(Rounding::None),
-            Some("trunc") => Ok(Rounding::Trunc),
-            Some("floor") => Ok(Rounding::Floor),
-            Some(other) => bail!(
-                InvalidArgument(name, "rounding_mode"),
-                "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
-            ),
-        }
+fn rounding_of(name: &str, mode: Option<&str>) -> Result<Option<RoundingMode>> {
+    let Some(text) = mode else { return Ok(None) };
+    match RoundingMode::from_text(text) {
+        Some(mode) => Ok(Some(mode)),
+        None => bail!(
+            InvalidArgument(name, "rounding_mode"),
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{text}'"
+        ),
     }
 }
 
@@ -160,9 +152,9 @@ pub fn div_mode_meta<'a>(
     other: &'a Tensor,
     rounding_mode: Option<&str>,
 ) -> Result<()> {
-    match Rounding::parse(iter.name(), rounding_mode)? {
-        Rounding::None => iter.build_binary_float_op(self_, other),
-        Rounding::Trunc | Rounding::Floor => iter.build_binary_op(self_, other),
+    match rounding_of(iter.name(), rounding_mode)? {
+        None => iter.build_binary_float_op(self_, other),
+        Some(_) => iter.build_binary_op(self_, other),
     }
 }
 
@@ -173,10 +165,10 @@ pub fn div_mode(
     other: &Tensor,
     rounding_mode: Option<&str>,
 ) -> Result<()> {
-    match Rounding::parse(iter.name(), rounding_mode)? {
-        Rounding::None => binary::div(iter, self_, other),
-        Rounding::Trunc => div_trunc(iter, self_, other),
-        Rounding::Floor => div_floor(iter, self_, other),
+    match rounding_of(iter.name(), rounding_mode)? {
+        None => binary::div(iter, self_, other),
+        Some(RoundingMode::Trunc) => div_trunc(iter, self_, other),
+        Some(RoundingMode::Floor) => div_floor(iter, self_, other),
     }
 }
 

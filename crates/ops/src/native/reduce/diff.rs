@@ -5,7 +5,7 @@ use flambeau_core::{Result, ScalarType, ensure, shape};
 
 /// All elements along a dimension but the last, and all but the first.
 pub(super) fn neighbours(tensor: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    Ok((tensor.slice(dim, Some(0), Some(-1), 1)?, tensor.slice(dim, Some(1), None, 1)?))
+    Ok((tensor.slice(dim, 0, -1)?, tensor.slice(dim, 1, None)?))
 }
 
 /// Differences of consecutive elements along a dimension, `n` times; of bool, whether they differ.

@@ -1,12 +1,19 @@
 //! `quantile` and `nanquantile`.
 
+use crate::enums::QuantileInterpolation;
+use crate::ops::options::{AnyOptions, SumOptions};
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
+use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, ensure, shape};
 
 /// Interpolates between the elements at the ranks below and above `rank`.
-fn between(below: &Tensor, above: &Tensor, rank: &Tensor, interpolation: &str) -> Result<Tensor> {
+fn between(
+    below: &Tensor,
+    above: &Tensor,
+    rank: &Tensor,
+    interpolation: QuantileInterpolation,
+) -> Result<Tensor> {
     let fraction = match interpolation {
-        "midpoint" => return below.lerp_scalar(above, 0.5),
+        QuantileInterpolation::Midpoint => return below.lerp_scalar(above, 0.5),
         _ => rank.sub(&rank.floor()?)?,
     };
     below.lerp(above, &fraction)
@@ -26,12 +33,12 @@ fn quantiles(
     let wide = matches!(self_.dtype(), ScalarType::F32 | ScalarType::F64);
     ensure!(wide, Dtype(name, "self"), "input tensor must be either float or double dtype");
     ensure!(self_.dtype() == q.dtype(), Dtype(name, "q"), "q tensor must be same dtype as the input tensor");
-    let known = ["linear", "lower", "higher", "midpoint", "nearest"].contains(&interpolation);
-    ensure!(
-        known,
-        InvalidArgument(name, "interpolation"),
-        "interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
-    );
+    let Some(interpolation) = QuantileInterpolation::from_text(interpolation) else {
+        bail!(
+            InvalidArgument(name, "interpolation"),
+            "interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    };
     if !q.device().is_meta() {
         let inside = q.ge_scalar(0)?.logical_and(&q.le_scalar(1)?)?.all()?;
         ensure!(
@@ -42,17 +49,19 @@ fn quantiles(
     }
     let d = shape::wrap_dim(dim.unwrap_or(0), self_.dim()).map_err(|e| e.in_operator(name))?;
     let rows = match dim {
-        Some(dim) if self_.dim() > 0 => self_.movedim_int(dim, -1)?,
+        Some(dim) if self_.dim() > 0 => self_.movedim(&[dim], &[-1])?,
         _ => self_.reshape(&[-1])?,
     };
-    let sorted = rows.sort(-1, false)?.0;
+    let sorted = rows.sort()?.0;
     let ranks = ranks(&sorted, q, only_numbers)?;
     let at = |rank: &Tensor| sorted.gather(-1, &rank.to(ScalarType::I64)?);
     let made = match interpolation {
-        "lower" => at(&ranks.floor()?)?,
-        "higher" => at(&ranks.ceil()?)?,
-        "nearest" => at(&ranks.round()?)?,
-        _ => between(&at(&ranks.floor()?)?, &at(&ranks.ceil()?)?, &ranks, interpolation)?,
+        QuantileInterpolation::Lower => at(&ranks.floor()?)?,
+        QuantileInterpolation::Higher => at(&ranks.ceil()?)?,
+        QuantileInterpolation::Nearest => at(&ranks.round()?)?,
+        QuantileInterpolation::Linear | QuantileInterpolation::Midpoint => {
+            between(&at(&ranks.floor()?)?, &at(&ranks.ceil()?)?, &ranks, interpolation)?
+        }
     };
     // The quantiles are in the last dimension of `made`; of a result for several `q` they are the first one.
     let mut sizes = DimVec::from_slice(&made.sizes()[..made.dim() - 1]);
@@ -66,7 +75,7 @@ fn quantiles(
         return made.reshape(&sizes);
     }
     sizes.insert(0, q.numel());
-    made.movedim_int(-1, 0)?.reshape(&sizes)
+    made.movedim(&[-1], &[0])?.reshape(&sizes)
 }
 
 /// For each row and each of `q` the rank, which need not be an integer. In rows with NaN it is the last one, where NaN is sorted,
@@ -80,11 +89,11 @@ fn ranks(sorted: &Tensor, q: &Tensor, only_numbers: bool) -> Result<Tensor> {
     }
     let q = q.reshape(&[-1])?;
     if only_numbers {
-        let counts = nan.logical_not()?.sum_dim_intlist(Some(&[-1]), true)?;
-        return q.mul(&counts.sub_scalar(1, 1)?.to(q.dtype())?)?.clamp_min(0);
+        let counts = nan.logical_not()?.sum_with(SumOptions::new().dim(&[-1]).keepdim(true))?;
+        return q.mul(&counts.sub_scalar(1)?.to(q.dtype())?)?.clamp_min(0);
     }
     let whole = q.mul_scalar(n - 1)?.expand(&sizes)?;
-    whole.masked_fill(&nan.any_dim(-1, true)?, n - 1)
+    whole.masked_fill(&nan.any_with(AnyOptions::new().dim(&[-1]).keepdim(true))?, n - 1)
 }
 
 macro_rules! quantiles {

@@ -259,6 +259,6 @@ pub fn nanmean(
             self_.dtype()
         );
     }
-    let count = self_.isnan()?.logical_not()?.sum_dim_intlist(dim, keepdim)?;
+    let count = ops::sum_dim_intlist(&self_.isnan()?.logical_not()?, dim, keepdim, None)?;
     ops::nansum(self_, dim, keepdim, dtype)?.div(&count)
 }

@@ -49,7 +49,7 @@ fn integral(y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Result<Tensor> {
         sizes.remove(d);
         return y.new_zeros(&sizes, ());
     }
-    double_areas(NAME, y, spacing, dim)?.sum_dim_intlist(Some(&[dim]), false)?.div_scalar(2.0)
+    double_areas(NAME, y, spacing, dim)?.sum_dim(dim)?.div_scalar(2.0)
 }
 
 /// The integral of samples `y` at coordinates `x`.

@@ -2,6 +2,7 @@
 
 use super::harness::{numbers, tensor};
 use flambeau_core::{Device, ErrorKind, MemoryFormat, Scalar, ScalarType};
+use flambeau_ops::ops::options::{TrilOptions, TriuOptions};
 use flambeau_ops::{Result, Tensor, native, ops};
 
 fn arange(
@@ -125,7 +126,10 @@ fn triangles() {
     for dtype in [ScalarType::F32, ScalarType::I64, ScalarType::BF16, ScalarType::U8] {
         let t = tensor(&values, &[2, 3, 4], dtype);
         for diagonal in [-5i64, -1, 0, 1, 3, 9, i64::MAX, i64::MIN] {
-            let (low, high) = (numbers(&t.tril(diagonal).unwrap()), numbers(&t.triu(diagonal).unwrap()));
+            let (low, high) = (
+                numbers(&t.tril_with(TrilOptions::new().diagonal(diagonal)).unwrap()),
+                numbers(&t.triu_with(TriuOptions::new().diagonal(diagonal)).unwrap()),
+            );
             for i in 0..24 {
                 let (row, column) = (i as i64 / 4 % 3, i as i64 % 4);
                 let offset = column - row;
@@ -135,8 +139,8 @@ fn triangles() {
         }
     }
     let t = tensor(&values[..9], &[3, 3], ScalarType::F32);
-    t.t().unwrap().tril_(0).unwrap();
+    t.t().unwrap().tril_().unwrap();
     assert_eq!(numbers(&t), [1.0, 2.0, 3.0, 0.0, 5.0, 6.0, 0.0, 0.0, 9.0]);
-    assert_eq!(tensor(&[], &[0, 3], ScalarType::F32).tril(0).unwrap().sizes(), [0, 3]);
-    assert!(Tensor::from([1.0f32]).triu(0).unwrap_err().message().contains("at least 2 dimensions"));
+    assert_eq!(tensor(&[], &[0, 3], ScalarType::F32).tril().unwrap().sizes(), [0, 3]);
+    assert!(Tensor::from([1.0f32]).triu().unwrap_err().message().contains("at least 2 dimensions"));
 }

@@ -214,7 +214,7 @@ pub(crate) fn tensor(values: &[f64], sizes: &[i64], dtype: ScalarType) -> Tensor
 
 pub(crate) fn converted(from: &Tensor, dtype: ScalarType) -> Tensor {
     let to = Tensor::empty(from.sizes(), dtype).unwrap();
-    to.copy_(from, false).unwrap();
+    to.copy_(from).unwrap();
     to
 }
 

@@ -16,7 +16,7 @@ const INTEGERS: [(ScalarType, i128, i128); 5] = [
 
 fn integers(t: &Tensor) -> Vec<i128> {
     let to = Tensor::empty(t.sizes(), ScalarType::I64).unwrap();
-    to.copy_(t, false).unwrap();
+    to.copy_(t).unwrap();
     to.to_vec::<i64>().unwrap().into_iter().map(i128::from).collect()
 }
 
@@ -24,7 +24,7 @@ fn make(values: &[i128], dtype: ScalarType) -> Tensor {
     let wide: Vec<i64> = values.iter().map(|v| *v as i64).collect();
     let from = Tensor::from_vec(wide, &[values.len() as i64]).unwrap();
     let to = Tensor::empty(from.sizes(), dtype).unwrap();
-    to.copy_(&from, false).unwrap();
+    to.copy_(&from).unwrap();
     to
 }
 
@@ -155,13 +155,13 @@ fn powers_of_integers() {
     }
     let (base, exponent) =
         (Tensor::from([2i64, -2, 1, -1, -1, 0]), Tensor::from([-1i64, -2, -3, -3, -2, -1]));
-    assert_eq!(base.pow_tensor_tensor(&exponent).unwrap().to_vec::<i64>().unwrap(), [0, 0, 1, -1, 1, 0]);
+    assert_eq!(base.pow_tensor(&exponent).unwrap().to_vec::<i64>().unwrap(), [0, 0, 1, -1, 1, 0]);
     let refused = base.pow(-1).unwrap_err();
     assert!(refused.message().contains("Integers to negative integer powers are not allowed."), "{refused}");
     assert_eq!(Tensor::from([true, false]).pow(2).unwrap().to_vec::<i64>().unwrap(), [1, 0]);
     assert_eq!(Tensor::from([true, false]).square().unwrap().dtype(), ScalarType::I64);
     let b = Tensor::from([true]);
-    assert_eq!(b.pow_tensor_tensor(&b).unwrap_err().kind(), ErrorKind::NotImplemented);
+    assert_eq!(b.pow_tensor(&b).unwrap_err().kind(), ErrorKind::NotImplemented);
 }
 
 #[test]

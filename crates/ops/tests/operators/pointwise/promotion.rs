@@ -2,6 +2,7 @@
 
 use super::harness::tensor;
 use flambeau_core::{ErrorKind, Scalar, ScalarType};
+use flambeau_ops::ops::options::AddScalarOptions;
 use flambeau_ops::{Tensor, ops};
 
 fn one(dtype: ScalarType, sizes: &[i64]) -> Tensor {
@@ -38,7 +39,7 @@ fn tensors_without_dimensions_rank_below_those_with() {
         [(F32, F64, F32), (I64, F64, F64), (F16, F64, F16), (I8, I64, I8), (Bool, I16, I16), (U8, Bool, U8)];
     for (with, without, expected) in cases {
         let (a, b) = (one(with, &[1]), one(without, &[]));
-        for got in [a.add(&b), b.add(&a), a.maximum(&b), a.pow_tensor_tensor(&b)] {
+        for got in [a.add(&b), b.add(&a), a.maximum(&b), a.pow_tensor(&b)] {
             assert_eq!(got.unwrap().dtype(), expected, "{with} and a lone {without}");
         }
     }
@@ -67,8 +68,8 @@ fn floating_point_results_of_integers() {
 fn results_never_fall_a_category() {
     let i = Tensor::from([3i64, -2]);
     let errors = [
-        i.add__scalar(2.5, 1).map(drop),
-        i.mul__scalar(2.5).map(drop),
+        i.add_scalar_(2.5).map(drop),
+        i.mul_scalar_(2.5).map(drop),
         i.div_(&i).map(drop),
         i.exp_().map(drop),
         i.pow_(0.5).map(drop),
@@ -77,7 +78,10 @@ fn results_never_fall_a_category() {
         let error = error.unwrap_err();
         assert!(error.kind() == ErrorKind::Dtype && error.message().contains("can't be cast"), "{error}");
     }
-    assert_eq!(i.add_scalar(1, 2.5).unwrap_err().kind(), ErrorKind::Dtype);
+    assert_eq!(
+        i.add_scalar_with(1, AddScalarOptions::new().alpha(2.5)).unwrap_err().kind(),
+        ErrorKind::Dtype
+    );
     let out = Tensor::empty(&[0], ScalarType::I64).unwrap();
     assert_eq!(ops::exp_out(&i, &out).unwrap_err().kind(), ErrorKind::Dtype);
     let wide = Tensor::empty(&[0], ScalarType::F64).unwrap();

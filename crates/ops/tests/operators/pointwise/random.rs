@@ -141,8 +141,8 @@ fn ranges_are_half_open_and_bounds_are_checked() {
     assert_eq!(ops::uniform_(&i, 0.0, 1.0, None).unwrap_err().kind(), ErrorKind::NotImplemented);
     assert_eq!(ops::normal_(&i, 0.0, 1.0, None).unwrap_err().kind(), ErrorKind::NotImplemented);
     assert_eq!(ops::bernoulli__float(&f, 2.0, None).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    assert_eq!(error(f.bernoulli__tensor(&Tensor::from([1.5f32]))).kind(), ErrorKind::InvalidArgument);
-    assert_eq!(error(f.bernoulli__tensor(&Tensor::from([1i64]))).kind(), ErrorKind::NotImplemented);
+    assert_eq!(error(f.bernoulli_tensor_(&Tensor::from([1.5f32]))).kind(), ErrorKind::InvalidArgument);
+    assert_eq!(error(f.bernoulli_tensor_(&Tensor::from([1i64]))).kind(), ErrorKind::NotImplemented);
 }
 
 #[test]

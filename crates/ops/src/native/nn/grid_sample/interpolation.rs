@@ -1,24 +1,10 @@
 //! The pixels of samples and their interpolation weights, and the sums over them, one channel after another.
 
+use crate::enums::{GridSampleMode as Interpolation, GridSamplePadding as Padding};
 use crate::native::element_bits::Numeric;
 use crate::native::guarded_slices::fill;
 use flambeau_core::{Result, Scalar, bail};
 use std::ops::Range;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Interpolation {
-    Linear,
-    Nearest,
-    Cubic,
-}
-
-/// The values outside of the image.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Padding {
-    Zeros,
-    Border,
-    Reflection,
-}
 
 /// The parameters of sampling, and the order of the derivative along each dimension.
 pub(super) struct Sampling {
@@ -46,29 +32,17 @@ const OUTSIDE: usize = usize::MAX;
 
 impl Sampling {
     pub(super) fn new(interpolation: i64, padding: i64, align_corners: bool, orders: &[i64]) -> Result<Self> {
-        let interpolation = match interpolation {
-            0 => Interpolation::Linear,
-            1 => Interpolation::Nearest,
-            2 => Interpolation::Cubic,
-            other => bail!(
-                InvalidArgument,
-                operator = "grid_sampler",
-                argument = "interpolation_mode",
-                "grid_sampler(): expected interpolation_mode of 0, 1 or 2 but got {other}"
-            ),
+        let Some(interpolation) = Interpolation::from_int(interpolation) else {
+            bail!(
+                InvalidArgument("grid_sampler", "interpolation_mode"),
+                "grid_sampler(): expected interpolation_mode of 0, 1 or 2 but got {interpolation}"
+            )
         };
-        let padding = match padding {
-            0 => Padding::Zeros,
-            1 => Padding::Border,
-            2 => Padding::Reflection,
-            other => {
-                bail!(
-                    InvalidArgument,
-                    operator = "grid_sampler",
-                    argument = "padding_mode",
-                    "grid_sampler(): expected padding_mode of 0, 1 or 2 but got {other}"
-                )
-            }
+        let Some(padding) = Padding::from_int(padding) else {
+            bail!(
+                InvalidArgument("grid_sampler", "padding_mode"),
+                "grid_sampler(): expected padding_mode of 0, 1 or 2 but got {padding}"
+            )
         };
         let orders = orders.iter().map(|order| (*order).clamp(0, 9) as usize).collect();
         Ok(Sampling { interpolation, padding, align_corners, orders })

@@ -1,7 +1,7 @@
 //! The cross entropy of scores, with classes or their probabilities as the target, composed of other operators.
 
 use super::fused_cross_entropy::can_fuse;
-use super::reduction::Reduction;
+use super::reduction::{Reduction, reduction_of};
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
@@ -35,13 +35,13 @@ pub fn cross_entropy_loss(
     }
     let input = ops::_log_softmax(self_, dim, false)?;
     if self_.sizes() == target.sizes() {
-        return probabilities(&input, target, weight, Reduction::of(reduction)?, dim, label_smoothing);
+        return probabilities(&input, target, weight, reduction_of(reduction)?, dim, label_smoothing);
     }
     let nll = ops::nll_loss_nd(&input, target, weight, reduction, ignore_index)?;
     if label_smoothing == 0.0 {
         return Ok(nll);
     }
-    let smooth = smooth_loss(&input, target, weight, Reduction::of(reduction)?, ignore_index, dim)?;
+    let smooth = smooth_loss(&input, target, weight, reduction_of(reduction)?, ignore_index, dim)?;
     let share = label_smoothing / self_.sizes()[dim as usize] as f64;
     let nll_part = ops::mul_scalar(&nll, Scalar::Float(1.0 - label_smoothing))?;
     ops::add_tensor(&nll_part, &ops::mul_scalar(&smooth, Scalar::Float(share))?, Scalar::Int(1))

@@ -1,7 +1,7 @@
 //! The cross entropy of scores and classes in one operator, which does not materialize the logarithms of the softmax.
 
 use super::nll_loss::{ClassTargets, check, reduce, specs};
-use super::reduction::Reduction;
+use super::reduction::reduction_of;
 use crate::loops::reduce::log_sum_exp_parts;
 use crate::loops::row_ops::{ScaledSoftmax, scaled_softmax_rows};
 use crate::native::reduce::sum_prod_any::as_dtype;
@@ -45,7 +45,7 @@ pub fn fused_cross_entropy_meta(
     _ignore_index: i64,
 ) -> Result<Specs> {
     check_matrix(self_, target, weight)?;
-    let (output, total) = specs(self_, target, Reduction::of(reduction)?);
+    let (output, total) = specs(self_, target, reduction_of(reduction)?);
     let part = || TensorSpec::like(self_, target.sizes());
     Ok((output, total, part(), part()))
 }
@@ -75,7 +75,7 @@ pub fn fused_cross_entropy(
         };
         fallible::collect(classes.targets.iter().zip(&weights).enumerate().map(loss))
     })?;
-    reduce(losses, weights.iter().sum(), Reduction::of(reduction)?, output, total_weight)
+    reduce(losses, weights.iter().sum(), reduction_of(reduction)?, output, total_weight)
 }
 
 /// `[max_score, log_sum]` of each sample, whose sum is its log-sum-exp.
@@ -124,7 +124,7 @@ pub fn fused_cross_entropy_backward(
     log_sum: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
-    let reduction = Reduction::of(reduction)?;
+    let reduction = reduction_of(reduction)?;
     let classes = ClassTargets::new(self_, target, weight, ignore_index)?;
     let amounts =
         classes.amounts("_cross_entropy_backward", grad_output, reduction, total_weight, ignore_index)?;

@@ -1,12 +1,12 @@
 //! Margin losses of classes: by how much the score of another class exceeds that of the target class, less a margin.
 
-use super::reduction::Reduction;
+use super::reduction::{Reduction, reduction_of};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, bail, ensure};
 
 /// Reduces the losses of all samples.
 fn reduced(losses: &Tensor, reduction: i64) -> Result<Tensor> {
-    match Reduction::of(reduction)? {
+    match reduction_of(reduction)? {
         Reduction::None => Ok(losses.clone()),
         Reduction::Mean => losses.mean(),
         Reduction::Sum => losses.sum(),
@@ -58,13 +58,13 @@ pub fn multi_margin_loss(
         weight.map(Tensor::sizes)
     );
     let indices = target.reshape(&[samples, 1])?;
-    let behind = x.sub(&x.gather(1, &indices)?)?.add_scalar(margin, 1)?.relu()?;
+    let behind = x.sub(&x.gather(1, &indices)?)?.add_scalar(margin)?.relu()?;
     let behind = match p.to_f64() {
         1.0 => behind,
         2.0 => behind.square()?,
         _ => bail!(InvalidArgument(NAME, "p"), "only p == 1 and p == 2 supported"),
     };
-    let mut losses = behind.scatter_value(1, &indices, 0)?.sum_dim_intlist(Some(&[1]), false)?;
+    let mut losses = behind.scatter_value(1, &indices, 0)?.sum_dim(1)?;
     if let Some(weight) = weight {
         losses = losses.mul(&weight.index_select(0, &indices.squeeze_dim(1)?)?)?;
     }
@@ -99,10 +99,9 @@ pub fn multilabel_margin_loss_forward(
     let indices = target.mul(&counts)?;
     let named = counts.mul_scalar(0)?.scatter_add(1, &indices, &counts)?.gt_scalar(0)?;
     let right = x.gather(1, &indices)?.unsqueeze(2)?;
-    let behind = x.unsqueeze(1)?.sub(&right)?.add_scalar(1, 1)?.relu()?;
+    let behind = x.unsqueeze(1)?.sub(&right)?.add_scalar(1)?.relu()?;
     let pairs = counts.gt_scalar(0)?.unsqueeze(2)?.logical_and(&named.logical_not()?.unsqueeze(1)?)?;
-    let losses =
-        behind.mul(&pairs.to(x.dtype())?)?.sum_dim_intlist(Some(&[1, 2]), false)?.div_scalar(classes)?;
+    let losses = behind.mul(&pairs.to(x.dtype())?)?.sum_dim([1, 2])?.div_scalar(classes)?;
     let losses = if self_.dim() <= 1 { losses.squeeze_dim(0)? } else { losses };
     Ok((reduced(&losses, reduction)?, named.to(x.dtype())?.reshape(self_.sizes())?))
 }

@@ -1,6 +1,6 @@
 //! The negative log likelihood of target classes.
 
-use super::reduction::Reduction;
+use super::reduction::{Reduction, reduction_of};
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::native::shape::view::reshape;
 use crate::structured::TensorSpec;
@@ -152,7 +152,7 @@ pub fn nll_loss_forward_meta(
     _ignore_index: i64,
 ) -> Result<(TensorSpec, TensorSpec)> {
     check(self_, target, weight)?;
-    Ok(specs(self_, target, Reduction::of(reduction)?))
+    Ok(specs(self_, target, reduction_of(reduction)?))
 }
 
 /// `-weight[target] * self[target]`, reduced, and the sum of the weights.
@@ -165,7 +165,7 @@ pub fn nll_loss_forward(
     output: &Tensor,
     total_weight: &Tensor,
 ) -> Result<()> {
-    let reduction = Reduction::of(reduction)?;
+    let reduction = reduction_of(reduction)?;
     let classes = ClassTargets::new(self_, target, weight, ignore_index)?;
     let losses = classes.losses(ignore_index)?;
     let total: f64 = classes.weights(ignore_index)?.iter().sum();
@@ -217,7 +217,7 @@ pub fn nll_loss_backward(
     total_weight: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
-    let reduction = Reduction::of(reduction)?;
+    let reduction = reduction_of(reduction)?;
     let classes = ClassTargets::new(self_, target, weight, ignore_index)?;
     let amounts = classes.amounts("nll_loss_backward", grad_output, reduction, total_weight, ignore_index)?;
     ops::zero_(grad_input)?;
@@ -287,5 +287,5 @@ pub fn nll_loss_nd(
     let rows = reshape(&ops::permute(self_, &order)?, &[target.numel(), sizes[1]])?;
     let flat = reshape(target, &[target.numel()])?;
     let loss = ops::nll_loss(&rows, &flat, weight, reduction, ignore_index)?;
-    if Reduction::of(reduction)? == Reduction::None { ops::view(&loss, target.sizes()) } else { Ok(loss) }
+    if reduction_of(reduction)? == Reduction::None { ops::view(&loss, target.sizes()) } else { Ok(loss) }
 }

@@ -1,30 +1,19 @@
 //! The reduction of the losses of all elements.
 
+pub(super) use crate::enums::Reduction;
 use flambeau_core::{Result, bail};
 
-/// Nothing, the mean or the sum. PyTorch's `Reduction::Reduction`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reduction {
-    None,
-    Mean,
-    Sum,
-}
-
-impl Reduction {
-    pub(super) fn of(number: i64) -> Result<Self> {
-        match number {
-            0 => Ok(Reduction::None),
-            1 => Ok(Reduction::Mean),
-            2 => Ok(Reduction::Sum),
-            other => bail!(
-                InvalidArgument,
-                "expected a reduction of 0 (none), 1 (mean) or 2 (sum) but got {other}"
-            ),
+/// The reduction of a number.
+pub(super) fn reduction_of(number: i64) -> Result<Reduction> {
+    match Reduction::from_int(number) {
+        Some(reduction) => Ok(reduction),
+        None => {
+            bail!(InvalidArgument, "expected a reduction of 0 (none), 1 (mean) or 2 (sum) but got {number}")
         }
     }
+}
 
-    /// The derivative of the reduced loss with respect to each of `count` losses.
-    pub(super) fn share(self, count: i64) -> f64 {
-        if self == Reduction::Mean { 1.0 / count as f64 } else { 1.0 }
-    }
+/// The derivative of the reduced loss with respect to each of `count` losses.
+pub(super) fn share(reduction: Reduction, count: i64) -> f64 {
+    if reduction == Reduction::Mean { 1.0 / count as f64 } else { 1.0 }
 }
