@@ -3,6 +3,7 @@
 mod autograd;
 mod calls;
 mod docs;
+mod examples;
 mod forward;
 mod kernels;
 mod methods;

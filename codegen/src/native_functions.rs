@@ -1,4 +1,4 @@
-//! Reads `native_functions.yaml`: one entry for each operator, in PyTorch's format, with `doc`, `rust_name` and `rust_positional` added.
+//! Reads `native_functions.yaml`: one entry for each operator, in PyTorch's format, with `doc`, `rust_name`, `rust_positional` and `example` added.
 
 mod dispatch;
 mod fields;
@@ -72,6 +72,8 @@ pub struct NativeFunction {
     pub rust_name: Option<Located<String>>,
     /// Arguments with a default that the method takes by position, not as options.
     pub rust_positional: Vec<String>,
+    /// Calls of the methods and their results, one a line, for the documentation.
+    pub example: Option<Located<String>>,
 }
 
 /// All entries of a file, in its order, with an index by name.

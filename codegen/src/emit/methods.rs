@@ -1,6 +1,6 @@
 //! The methods of `Tensor`: one that takes what has no default, and one that takes options too.
 
-use super::{FROM, calls, comment, first_sentence, imports};
+use super::{FROM, calls, comment, examples, first_sentence, imports};
 use crate::model::Operator;
 use crate::naming;
 use crate::rust_enums::is_text;
@@ -42,6 +42,7 @@ fn methods(family: &str, operator: &Operator<'_>) -> Vec<String> {
 
 fn method(family: &str, operator: &Operator<'_>, name: &str, form: Form, doc: &str) -> String {
     let schema = &operator.schema;
+    let example = examples::block(operator, name).map(|block| format!("\n\n{block}")).unwrap_or_default();
     let chained = schema.is_in_place() && schema.self_argument().is_some();
     let returned = if chained { "&Tensor".to_owned() } else { calls::returned(schema) };
     let call = format!("super::{family}::{}({})", operator.function(), arguments(operator, form).join(", "));
@@ -52,7 +53,7 @@ fn method(family: &str, operator: &Operator<'_>, name: &str, form: Form, doc: &s
     };
     format!(
         "{doc}pub fn {name}({parameters}) -> Result<{returned}> {{\n{unpack}{call}\n}}",
-        doc = comment(doc),
+        doc = comment(&format!("{doc}{example}")),
         parameters = parameters(operator, form).join(", "),
     )
 }

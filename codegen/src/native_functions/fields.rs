@@ -72,6 +72,7 @@ pub(super) fn read(
             .take_text("rust_name")?
             .map(|text| Located { at: text.position(0), value: text.text }),
         rust_positional: rust_positional(entry, &schema)?,
+        example: entry.take_text("example")?.map(|text| Located { at: text.position(0), value: text.text }),
         schema,
     })
 }
