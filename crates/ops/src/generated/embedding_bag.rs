@@ -8,7 +8,7 @@ use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 
 operator! {
-    /// The sum (mode 0), mean (1) or maximum (2) of the rows of `weight` in each bag. `offsets` has the start of each bag in `indices`.
+    /// The sum (mode 0), mean (1) or maximum (2) of the rows of `weight` in each bag.
     EMBEDDING_BAG: "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
         embedding_bag(weight: &Tensor, indices: &Tensor, offsets: &Tensor, scale_grad_by_freq: bool, mode: i64,
         sparse: bool, per_sample_weights: Option<&Tensor>, include_last_offset: bool) -> (Tensor, Tensor, Tensor,

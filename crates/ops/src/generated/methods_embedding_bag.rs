@@ -6,52 +6,33 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `embedding_bag`, in which the index `padding_idx` is ignored.
+    /// The sum (mode 0), mean (1) or maximum (2) of the rows of `weight` in each bag. `offsets` has the start of each bag in `indices`.
     ///
     /// [`embedding_bag_with`](Tensor::embedding_bag_with) takes options.
     pub fn embedding_bag(
         weight: &Tensor,
         indices: &Tensor,
         offsets: &Tensor,
-        scale_grad_by_freq: bool,
-        mode: super::options::EmbeddingBagMode,
-        sparse: bool,
-        include_last_offset: bool,
     ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-        super::embedding_bag::embedding_bag_padding_idx(
-            weight,
-            indices,
-            offsets,
-            scale_grad_by_freq,
-            mode.as_int(),
-            sparse,
-            None,
-            include_last_offset,
-            None,
-        )
+        super::embedding_bag::embedding_bag(weight, indices, offsets, false, 0, false, None, false)
     }
 
-    /// [`embedding_bag`](Tensor::embedding_bag) with options: `per_sample_weights`, `padding_idx`.
+    /// [`embedding_bag`](Tensor::embedding_bag) with options: `scale_grad_by_freq`, `mode`, `sparse`, `per_sample_weights`, `include_last_offset`.
     pub fn embedding_bag_with(
         weight: &Tensor,
         indices: &Tensor,
         offsets: &Tensor,
-        scale_grad_by_freq: bool,
-        mode: super::options::EmbeddingBagMode,
-        sparse: bool,
-        include_last_offset: bool,
         options: super::options::EmbeddingBagOptions<'_>,
     ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-        super::embedding_bag::embedding_bag_padding_idx(
+        super::embedding_bag::embedding_bag(
             weight,
             indices,
             offsets,
-            scale_grad_by_freq,
-            mode.as_int(),
-            sparse,
+            options.scale_grad_by_freq,
+            options.mode.as_int(),
+            options.sparse,
             options.per_sample_weights,
-            include_last_offset,
-            options.padding_idx,
+            options.include_last_offset,
         )
     }
 }

@@ -3,13 +3,29 @@
 //! The options of the methods of `embedding_bag`.
 
 use crate::Tensor;
+use crate::enums::EmbeddingBagMode;
 
 /// Options of [`Tensor::embedding_bag_with`](crate::Tensor::embedding_bag_with).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct EmbeddingBagOptions<'a> {
+    pub(super) scale_grad_by_freq: bool,
+    pub(super) mode: EmbeddingBagMode,
+    pub(super) sparse: bool,
     pub(super) per_sample_weights: Option<&'a Tensor>,
-    pub(super) padding_idx: Option<i64>,
+    pub(super) include_last_offset: bool,
+}
+
+impl Default for EmbeddingBagOptions<'_> {
+    fn default() -> Self {
+        Self {
+            scale_grad_by_freq: false,
+            mode: EmbeddingBagMode::Sum,
+            sparse: false,
+            per_sample_weights: None,
+            include_last_offset: false,
+        }
+    }
 }
 
 impl<'a> EmbeddingBagOptions<'a> {
@@ -19,6 +35,27 @@ impl<'a> EmbeddingBagOptions<'a> {
         Self::default()
     }
 
+    /// Whether gradients are divided by how often an index occurs. By default `false`.
+    #[inline]
+    pub fn scale_grad_by_freq(mut self, scale_grad_by_freq: bool) -> Self {
+        self.scale_grad_by_freq = scale_grad_by_freq;
+        self
+    }
+
+    /// How the rows of a bag are combined. By default `EmbeddingBagMode::Sum`.
+    #[inline]
+    pub fn mode(mut self, mode: EmbeddingBagMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Whether the gradient is sparse. By default `false`.
+    #[inline]
+    pub fn sparse(mut self, sparse: bool) -> Self {
+        self.sparse = sparse;
+        self
+    }
+
     /// The weight of each index. Not given by default.
     #[inline]
     pub fn per_sample_weights(mut self, per_sample_weights: impl Into<Option<&'a Tensor>>) -> Self {
@@ -26,10 +63,10 @@ impl<'a> EmbeddingBagOptions<'a> {
         self
     }
 
-    /// The index whose row is not trained. Not given by default.
+    /// Whether the last offset is the number of indices. By default `false`.
     #[inline]
-    pub fn padding_idx(mut self, padding_idx: impl Into<Option<i64>>) -> Self {
-        self.padding_idx = padding_idx.into();
+    pub fn include_last_offset(mut self, include_last_offset: bool) -> Self {
+        self.include_last_offset = include_last_offset;
         self
     }
 }
