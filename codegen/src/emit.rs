@@ -19,6 +19,7 @@ pub(crate) use autograd::files as autograd_files;
 pub(crate) use docs::page as operators_page;
 pub use forward::FORWARD_FOLDER;
 pub(crate) use forward::files as forward_files;
+pub(crate) use methods::without_example as methods_without_example;
 pub(crate) use python::files as python_files;
 pub use python::{PYTHON_FOLDER, PYTHON_STUBS};
 

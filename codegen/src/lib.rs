@@ -88,6 +88,16 @@ pub fn operators_page(
     })
 }
 
+/// The methods of `Tensor` whose documentation has no example.
+///
+/// # Errors
+/// Those of [`generate`] that concern the operators.
+pub fn methods_without_example(functions: Source<'_>) -> Result<Vec<String>, Faults> {
+    let parsed = NativeFunctions::parse(functions)?;
+    let operators = model::operators(functions, &parsed)?;
+    Ok(operators.iter().flat_map(emit::methods_without_example).collect())
+}
+
 /// Reads and checks the operators and the derivatives, and calls `make` with them.
 fn with_model<T>(
     functions: Source<'_>,

@@ -54,7 +54,8 @@ impl MethodNames {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &String> {
+    /// Every name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.plain).chain(&self.with).chain(&self.dim)
     }
 }

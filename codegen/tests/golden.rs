@@ -94,6 +94,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("neg(Tensor self)", "neg(Tensor input)", "a method needs"),
     ("- func: neg(", "- func: clone(", "not a sibling"),
     ("neg(Tensor self) -> Tensor", "neg(Tensor self) -> (Tensor, Tensor)", "single new `Tensor`"),
+    ("neg(Tensor self)", "neg.Tensor(Tensor self)", "an overload that becomes a method needs a `rust_name`"),
+    ("  doc:", "  rust_name: neg__scalar\n  doc:", "`neg__scalar`: expected a name of lowercase words"),
+    ("  doc:", "  rust_name: negT\n  doc:", "`negT`: expected a name of lowercase words"),
+    ("  doc:", "  rust_name: neg_\n  doc:", "ends in `_`"),
+    ("  doc:", "  rust_positional: self\n  doc:", "`self` is not an argument that may be absent"),
     ("  autogen: neg_, neg.out", "  structured: True\n  structured_inherits: Other", "TensorIteratorBase"),
 ];
 
@@ -112,6 +117,8 @@ fn an_entry_without_a_form_in_rust_is_refused() {
     let one_name = "- func: neg.a_b(Tensor self) -> Tensor\n  dispatch:\n    CPU: unary::neg\n  doc: One.\n";
     let same_name = one_name.replace("neg.a_b", "neg_a.b");
     assert!(run(&format!("{one_name}{same_name}")).unwrap_err().to_string().contains("one name in Rust"));
+    let other = ENTRY.replace("neg", "minus").replace("  doc:", "  rust_name: neg\n  doc:");
+    assert!(run(&format!("{ENTRY}{other}")).unwrap_err().to_string().contains("the method `neg` exists"));
     let clone = ENTRY.replace("neg", "clone");
     assert!(run(&clone).unwrap_err().to_string().contains("would hide"));
 }

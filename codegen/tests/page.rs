@@ -4,6 +4,7 @@ use flambeau_codegen::{Faults, Source, operators_page};
 
 const FUNCTIONS: &str = "\
 - func: mul.Tensor(Tensor self, Tensor other) -> Tensor
+  rust_name: mul
   variants: function, method
   structured: True
   structured_inherits: TensorIteratorBase
@@ -13,18 +14,21 @@ const FUNCTIONS: &str = "\
   doc: The product. And more.
 
 - func: mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+  rust_name: mul_scalar_
   variants: method
   dispatch:
     CPU: binary::mul_scalar_
   doc: The product with a number.
 
 - func: mul.Scalar(Tensor self, Scalar other) -> Tensor
+  rust_name: mul_scalar
   variants: function
   dispatch:
     CPU: binary::mul_scalar
   doc: The product with a number.
 
 - func: max.dim(Tensor self, int dim) -> (Tensor values, Tensor indices)
+  rust_name: max_dim
   variants: function
   dispatch:
     CPU: reduce::max
@@ -83,12 +87,12 @@ fn an_entry_says_what_is_known() {
     let page = page(TYPES, DIFFERENCES).unwrap();
     let entries = [
         "### <a id=\"mul.Tensor\"></a>mul.Tensor\n\n`mul.Tensor(Tensor self, Tensor other) -> Tensor`\n\nThe product.\n\n\
-         - **Types** all; in place floating\n- **Forms** function, method `mul`, `mul_.Tensor`, `mul.out`\n\
+         - **Types** all; in place floating\n- **Forms** function, method, `Tensor::mul`, `mul_.Tensor`, `mul.out`\n\
          - **Gradient** `self`: `grad * other`; `other`: `grad * self`\n- **Tangent** pointwise\n",
         "The product with a number.\n\n- **Types** not determined yet: run `cargo xtask types`\n\
-         - **Forms** method `mul__scalar`\n- **Gradient** as [mul.Scalar](#mul.Scalar)\n",
+         - **Forms** method, `Tensor::mul_scalar_`\n- **Gradient** as [mul.Scalar](#mul.Scalar)\n",
         "- **Gradient** `self`: `grad * other`\n- **Tangent** linear\n",
-        "- **Types** integers\n- **Forms** function\n- **Gradient** `self`: `grad`; none through `indices`\n\
+        "- **Types** integers\n- **Forms** function, `Tensor::max_dim`\n- **Gradient** `self`: `grad`; none through `indices`\n\
          - **Tangent** `self_t`\n- **Differs** `function values`: NaN.\n",
         "- **Gradient** none: not differentiable\n",
         "- **Gradient** of the operators it calls\n",

@@ -25,7 +25,7 @@ Each operator with its schema and what it computes. The lines below it:
 - **Types**: the dtypes of its tensors for which no sample of the operator table is refused, found by calling the operator. Indices,
   masks and other tensors of a fixed dtype keep theirs. Without tensor arguments it is the `dtype` of the result. `integers` are
   uint8, int8, int16, int32 and int64, `floating` are float16, bfloat16, float32 and float64, and `all` are both and bool.
-- **Forms**: function and method, with the name of the method in Rust, and the variants that write into their first
+- **Forms**: function and method of Python, the method of Rust (`Tensor::add`), and the variants that write into their first
   argument or into `out=`. In Rust each is a function of `flambeau::ops`; backward operators are not in Python.
 - **Gradient**: the formula for each input, of `grad`, the gradient of the result; `None` is zero. The language of formulas is
   explained in [the guide](../adding_an_operator.md).
@@ -123,11 +123,8 @@ fn forms(operator: &Operator<'_>) -> String {
     let entry = operator.entry;
     let mut forms = vec![];
     forms.extend(entry.function.then(|| "function".to_owned()));
-    match operator.method.as_ref() {
-        Some(method) if entry.method => forms.push(format!("method `{method}`")),
-        Some(method) => forms.push(format!("`Tensor::{method}`")),
-        None => {}
-    }
+    forms.extend(entry.method.then(|| "method".to_owned()));
+    forms.extend(operator.method.as_ref().map(|method| format!("`Tensor::{method}`")));
     forms.extend(entry.autogen.iter().map(|sibling| format!("`{}`", sibling.value)));
     format!("- **Forms** {}", forms.join(", "))
 }

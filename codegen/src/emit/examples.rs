@@ -6,13 +6,12 @@ use crate::native_functions::Located;
 /// The example of one of an operator's methods, as a block of its documentation: the lines of `example` that call it.
 pub(super) fn block(operator: &Operator<'_>, method: &str) -> Option<String> {
     let Located { value: text, .. } = operator.entry.example.as_ref()?;
-    let plain = operator.method.as_deref()?;
     let lines: Vec<String> = match operator.derived {
         None => text.lines().filter(|line| calls(line, method)).map(statements).collect(),
         Some(_) => {
             // The in-place form of a method has the example of that method, written in place.
             let functional = method.strip_suffix('_')?;
-            let line = text.lines().find(|line| calls(line, functional)).filter(|_| method == plain)?;
+            let line = text.lines().find(|line| calls(line, functional))?;
             vec![in_place(line, functional)?]
         }
     };

@@ -40,6 +40,13 @@ fn methods(family: &str, operator: &Operator<'_>) -> Vec<String> {
     methods
 }
 
+/// The methods of an operator that have no example.
+pub(crate) fn without_example(operator: &Operator<'_>) -> Vec<String> {
+    let Some(plain) = operator.method.as_ref() else { return vec![] };
+    let names = MethodNames::of(operator, plain);
+    names.all().filter(|name| examples::block(operator, name).is_none()).cloned().collect()
+}
+
 fn method(family: &str, operator: &Operator<'_>, name: &str, form: Form, doc: &str) -> String {
     let schema = &operator.schema;
     let example = examples::block(operator, name).map(|block| format!("\n\n{block}")).unwrap_or_default();

@@ -48,6 +48,11 @@ pub(crate) struct Options {
     #[arg(long)]
     doc: Option<String>,
 
+    /// A call of its method and the result, for the documentation: `let x = Tensor::from([4.0]); x.sqrt()?.to_vec::<f64>()? => [2.0]`.
+    /// May be given several times: once for each method.
+    #[arg(long)]
+    example: Vec<String>,
+
     /// The formula of a pointwise operator, in the vectors `x`, or `x` and `y`.
     #[arg(long)]
     formula: Option<String>,
@@ -186,7 +191,7 @@ impl NewOperator<'_> {
             let doc = self.doc_of(schema);
             kernels.push(kernel_stub(schema, *stub, &doc)?);
             let path = format!("{}::{}", self.module.replace('/', "::"), kernel_name(schema));
-            functions = appended(&functions, &entry(schema, *stub, &path, &doc));
+            functions = appended(&functions, &entry(schema, *stub, &path, &doc, &self.examples_of(schema)));
             if stub.has_derivative() {
                 formulas = appended(&formulas, &derivative(schema, &self.derivative()?));
             }
@@ -207,6 +212,11 @@ impl NewOperator<'_> {
     /// The documentation of the operator, or of the one for its derivative.
     fn doc_of(&self, schema: &FunctionSchema) -> String {
         if *schema == self.schema { self.doc.clone() } else { backward::doc(&self.schema, schema) }
+    }
+
+    /// The examples of the operator; the one for its derivative is no method.
+    fn examples_of(&self, schema: &FunctionSchema) -> &[String] {
+        if *schema == self.schema { &self.options.example } else { &[] }
     }
 
     fn kernel_edits(&self, kernel: &str) -> Result<Vec<(String, String)>, String> {

@@ -7,22 +7,58 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `max(self, 0)`, element by element; NaN is propagated.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert_eq!(x.relu()?.to_vec::<f64>()?, [0.0, 0.25, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn relu(&self) -> Result<Tensor> {
         super::activation::relu(self)
     }
 
     /// `max(self, 0)`, element by element; NaN is propagated. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// let expected = x.relu()?.to(x.dtype())?;
+    /// x.relu_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn relu_(&self) -> Result<&Tensor> {
         super::activation::relu_(self)?;
         Ok(self)
     }
 
     /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// assert_eq!(x.threshold(0, 9)?.to_vec::<f64>()?, [9.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor> {
         super::activation::threshold(self, threshold.into(), value.into())
     }
 
     /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// let expected = x.threshold(0, 9)?.to(x.dtype())?;
+    /// x.threshold_(0, 9)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn threshold_(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::activation::threshold_(self, threshold.into(), value.into())?;
         Ok(self)
@@ -31,11 +67,27 @@ impl Tensor {
     /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
     ///
     /// [`gelu_with`](Tensor::gelu_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.gelu()?.allclose(&Tensor::from([-0.0455, 0.1497, 2.996]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gelu(&self) -> Result<Tensor> {
         super::activation::gelu(self, "none")
     }
 
     /// [`gelu`](Tensor::gelu) with options: `approximate`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// assert!(x.gelu_with(GeluOptions::new().approximate(Approximate::Tanh))?.allclose(&Tensor::from([-0.1588, 0.3457, 2.996]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gelu_with(&self, options: super::options::GeluOptions) -> Result<Tensor> {
         super::activation::gelu(self, options.approximate.as_str())
     }
@@ -43,34 +95,90 @@ impl Tensor {
     /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`. The result is written into `self`.
     ///
     /// [`gelu_with_`](Tensor::gelu_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// let expected = x.gelu()?.to(x.dtype())?;
+    /// x.gelu_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gelu_(&self) -> Result<&Tensor> {
         super::activation::gelu_(self, "none")?;
         Ok(self)
     }
 
     /// [`gelu_`](Tensor::gelu_) with options: `approximate`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// let expected = x.gelu_with(GeluOptions::new().approximate(Approximate::Tanh))?.to(x.dtype())?;
+    /// x.gelu_with_(GeluOptions::new().approximate(Approximate::Tanh))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gelu_with_(&self, options: super::options::GeluOptions) -> Result<&Tensor> {
         super::activation::gelu_(self, options.approximate.as_str())?;
         Ok(self)
     }
 
     /// `self * sigmoid(self)`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.silu()?.allclose(&Tensor::from([-0.2384, 0.1405, 2.858]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn silu(&self) -> Result<Tensor> {
         super::activation::silu(self)
     }
 
     /// `self * sigmoid(self)`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// let expected = x.silu()?.to(x.dtype())?;
+    /// x.silu_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn silu_(&self) -> Result<&Tensor> {
         super::activation::silu_(self)?;
         Ok(self)
     }
 
     /// `self * tanh(log(1 + exp(self)))`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.mish()?.allclose(&Tensor::from([-0.2525, 0.1696, 2.987]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mish(&self) -> Result<Tensor> {
         super::activation::mish(self)
     }
 
     /// `self * tanh(log(1 + exp(self)))`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// let expected = x.mish()?.to(x.dtype())?;
+    /// x.mish_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mish_(&self) -> Result<&Tensor> {
         super::activation::mish_(self)?;
         Ok(self)
@@ -79,11 +187,27 @@ impl Tensor {
     /// `log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold.
     ///
     /// [`softplus_with`](Tensor::softplus_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.softplus()?.allclose(&Tensor::from([0.1269, 0.8259, 3.049]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn softplus(&self) -> Result<Tensor> {
         super::activation::softplus(self, Scalar::Int(1), Scalar::Int(20))
     }
 
     /// [`softplus`](Tensor::softplus) with options: `beta`, `threshold`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// assert!(x.softplus_with(SoftplusOptions::new().beta(2))?.allclose(&Tensor::from([0.06346, 0.6566, 3.001]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn softplus_with(&self, options: super::options::SoftplusOptions) -> Result<Tensor> {
         super::activation::softplus(self, options.beta, options.threshold)
     }
@@ -91,11 +215,27 @@ impl Tensor {
     /// `self` above 0, `negative_slope * self` elsewhere.
     ///
     /// [`leaky_relu_with`](Tensor::leaky_relu_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert_eq!(x.leaky_relu()?.to_vec::<f64>()?, [-0.02, 0.25, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn leaky_relu(&self) -> Result<Tensor> {
         super::activation::leaky_relu(self, Scalar::Float(0.01))
     }
 
     /// [`leaky_relu`](Tensor::leaky_relu) with options: `negative_slope`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// assert_eq!(x.leaky_relu_with(LeakyReluOptions::new().negative_slope(0.5))?.to_vec::<f64>()?, [-0.5, 0.5, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn leaky_relu_with(&self, options: super::options::LeakyReluOptions) -> Result<Tensor> {
         super::activation::leaky_relu(self, options.negative_slope)
     }
@@ -103,12 +243,32 @@ impl Tensor {
     /// `self` above 0, `negative_slope * self` elsewhere. The result is written into `self`.
     ///
     /// [`leaky_relu_with_`](Tensor::leaky_relu_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// let expected = x.leaky_relu()?.to(x.dtype())?;
+    /// x.leaky_relu_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn leaky_relu_(&self) -> Result<&Tensor> {
         super::activation::leaky_relu_(self, Scalar::Float(0.01))?;
         Ok(self)
     }
 
     /// [`leaky_relu_`](Tensor::leaky_relu_) with options: `negative_slope`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// let expected = x.leaky_relu_with(LeakyReluOptions::new().negative_slope(0.5))?.to(x.dtype())?;
+    /// x.leaky_relu_with_(LeakyReluOptions::new().negative_slope(0.5))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn leaky_relu_with_(&self, options: super::options::LeakyReluOptions) -> Result<&Tensor> {
         super::activation::leaky_relu_(self, options.negative_slope)?;
         Ok(self)
@@ -117,11 +277,27 @@ impl Tensor {
     /// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
     ///
     /// [`elu_with`](Tensor::elu_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.elu()?.allclose(&Tensor::from([-0.8647, 0.25, 3.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn elu(&self) -> Result<Tensor> {
         super::activation::elu(self, Scalar::Int(1), Scalar::Int(1), Scalar::Int(1))
     }
 
     /// [`elu`](Tensor::elu) with options: `alpha`, `scale`, `input_scale`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// assert!(x.elu_with(EluOptions::new().alpha(2))?.allclose(&Tensor::from([-1.264, 0.5, 3.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn elu_with(&self, options: super::options::EluOptions) -> Result<Tensor> {
         super::activation::elu(self, options.alpha, options.scale, options.input_scale)
     }
@@ -129,12 +305,32 @@ impl Tensor {
     /// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere. The result is written into `self`.
     ///
     /// [`elu_with_`](Tensor::elu_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// let expected = x.elu()?.to(x.dtype())?;
+    /// x.elu_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn elu_(&self) -> Result<&Tensor> {
         super::activation::elu_(self, Scalar::Int(1), Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`elu_`](Tensor::elu_) with options: `alpha`, `scale`, `input_scale`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// let expected = x.elu_with(EluOptions::new().alpha(2))?.to(x.dtype())?;
+    /// x.elu_with_(EluOptions::new().alpha(2))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn elu_with_(&self, options: super::options::EluOptions) -> Result<&Tensor> {
         super::activation::elu_(self, options.alpha, options.scale, options.input_scale)?;
         Ok(self)
@@ -143,11 +339,27 @@ impl Tensor {
     /// `min(max(self, min_val), max_val)`, in the type of `self`.
     ///
     /// [`hardtanh_with`](Tensor::hardtanh_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert_eq!(x.hardtanh()?.to_vec::<f64>()?, [-1.0, 0.25, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardtanh(&self) -> Result<Tensor> {
         super::activation::hardtanh(self, Scalar::Int(-1), Scalar::Int(1))
     }
 
     /// [`hardtanh`](Tensor::hardtanh) with options: `min_val`, `max_val`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// assert_eq!(x.hardtanh_with(HardtanhOptions::new().max_val(2))?.to_vec::<f64>()?, [-1.0, 0.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardtanh_with(&self, options: super::options::HardtanhOptions) -> Result<Tensor> {
         super::activation::hardtanh(self, options.min_val, options.max_val)
     }
@@ -155,18 +367,42 @@ impl Tensor {
     /// `self = min(max(self, min_val), max_val)`.
     ///
     /// [`hardtanh_with_`](Tensor::hardtanh_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 3.0]);
+    /// assert_eq!(x.hardtanh_()?.to_vec::<f64>()?, [-1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardtanh_(&self) -> Result<&Tensor> {
         super::activation::hardtanh_(self, Scalar::Int(-1), Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`hardtanh_`](Tensor::hardtanh_) with options: `min_val`, `max_val`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0]);
+    /// assert_eq!(x.hardtanh_with_(HardtanhOptions::new().max_val(2))?.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardtanh_with_(&self, options: super::options::HardtanhOptions) -> Result<&Tensor> {
         super::activation::hardtanh_(self, options.min_val, options.max_val)?;
         Ok(self)
     }
 
     /// `log(1 / (1 + exp(-self)))`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.log_sigmoid()?.allclose(&Tensor::from([-2.127, -0.5759, -0.04859]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log_sigmoid(&self) -> Result<Tensor> {
         super::activation::log_sigmoid(self)
     }

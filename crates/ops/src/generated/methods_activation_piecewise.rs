@@ -9,11 +9,27 @@ impl Tensor {
     /// `self`, but 0 from `-lambd` to `lambd`.
     ///
     /// [`hardshrink_with`](Tensor::hardshrink_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert_eq!(x.hardshrink()?.to_vec::<f64>()?, [-2.0, 0.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardshrink(&self) -> Result<Tensor> {
         super::activation_piecewise::hardshrink(self, Scalar::Float(0.5))
     }
 
     /// [`hardshrink`](Tensor::hardshrink) with options: `lambd`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// assert_eq!(x.hardshrink_with(HardshrinkOptions::new().lambd(1))?.to_vec::<f64>()?, [0.0, 0.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardshrink_with(&self, options: super::options::HardshrinkOptions) -> Result<Tensor> {
         super::activation_piecewise::hardshrink(self, options.lambd)
     }
@@ -21,32 +37,84 @@ impl Tensor {
     /// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
     ///
     /// [`softshrink_with`](Tensor::softshrink_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert_eq!(x.softshrink()?.to_vec::<f64>()?, [-1.5, 0.0, 2.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn softshrink(&self) -> Result<Tensor> {
         super::activation_piecewise::softshrink(self, Scalar::Float(0.5))
     }
 
     /// [`softshrink`](Tensor::softshrink) with options: `lambd`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// assert_eq!(x.softshrink_with(SoftshrinkOptions::new().lambd(1))?.to_vec::<f64>()?, [-0.0, 0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn softshrink_with(&self, options: super::options::SoftshrinkOptions) -> Result<Tensor> {
         super::activation_piecewise::softshrink(self, options.lambd)
     }
 
     /// `min(max(self + 3, 0), 6) / 6`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.hardsigmoid()?.allclose(&Tensor::from([0.1667, 0.5417, 1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardsigmoid(&self) -> Result<Tensor> {
         super::activation_piecewise::hardsigmoid(self)
     }
 
     /// `min(max(self + 3, 0), 6) / 6`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// let expected = x.hardsigmoid()?.to(x.dtype())?;
+    /// x.hardsigmoid_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardsigmoid_(&self) -> Result<&Tensor> {
         super::activation_piecewise::hardsigmoid_(self)?;
         Ok(self)
     }
 
     /// `self * min(max(self + 3, 0), 6) / 6`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.hardswish()?.allclose(&Tensor::from([-0.3333, 0.1354, 3.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardswish(&self) -> Result<Tensor> {
         super::activation_piecewise::hardswish(self)
     }
 
     /// `self * min(max(self + 3, 0), 6) / 6`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// let expected = x.hardswish()?.to(x.dtype())?;
+    /// x.hardswish_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hardswish_(&self) -> Result<&Tensor> {
         super::activation_piecewise::hardswish_(self)?;
         Ok(self)
@@ -55,11 +123,27 @@ impl Tensor {
     /// `max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`.
     ///
     /// [`celu_with`](Tensor::celu_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.celu()?.allclose(&Tensor::from([-0.8647, 0.25, 3.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn celu(&self) -> Result<Tensor> {
         super::activation_piecewise::celu(self, Scalar::Float(1.0))
     }
 
     /// [`celu`](Tensor::celu) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 3.0]);
+    /// assert!(x.celu_with(CeluOptions::new().alpha(2))?.allclose(&Tensor::from([-0.7869, 0.5, 3.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn celu_with(&self, options: super::options::CeluOptions) -> Result<Tensor> {
         super::activation_piecewise::celu(self, options.alpha)
     }
@@ -67,34 +151,82 @@ impl Tensor {
     /// `celu` in place.
     ///
     /// [`celu_with_`](Tensor::celu_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 3.0]);
+    /// assert!(x.celu_()?.allclose(&Tensor::from([-0.8647, 3.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn celu_(&self) -> Result<&Tensor> {
         super::activation_piecewise::celu_(self, Scalar::Float(1.0))?;
         Ok(self)
     }
 
     /// [`celu_`](Tensor::celu_) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0]);
+    /// assert!(x.celu_with_(CeluOptions::new().alpha(2))?.allclose(&Tensor::from([-0.7869]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn celu_with_(&self, options: super::options::CeluOptions) -> Result<&Tensor> {
         super::activation_piecewise::celu_(self, options.alpha)?;
         Ok(self)
     }
 
     /// `s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which preserve mean and variance.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert!(x.selu()?.allclose(&Tensor::from([-1.52, 0.2627, 3.152]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn selu(&self) -> Result<Tensor> {
         super::activation_piecewise::selu(self)
     }
 
     /// `selu` in place.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 3.0]);
+    /// assert!(x.selu_()?.allclose(&Tensor::from([-1.52, 3.152]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn selu_(&self) -> Result<&Tensor> {
         super::activation_piecewise::selu_(self)?;
         Ok(self)
     }
 
     /// `min(max(self, 0), 6)`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 0.25, 3.0]);
+    /// assert_eq!(x.relu6()?.to_vec::<f64>()?, [0.0, 0.25, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn relu6(&self) -> Result<Tensor> {
         super::activation_piecewise::relu6(self)
     }
 
     /// `self = min(max(self, 0), 6)`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 3.0]);
+    /// assert_eq!(x.relu6_()?.to_vec::<f64>()?, [0.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn relu6_(&self) -> Result<&Tensor> {
         super::activation_piecewise::relu6_(self)?;
         Ok(self)
@@ -103,16 +235,41 @@ impl Tensor {
     /// `a * sigmoid(b)`, where a and b are the halves of `self` along `dim`.
     ///
     /// [`glu_with`](Tensor::glu_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 0.0, 0.0]);
+    /// assert_eq!(x.glu()?.to_vec::<f64>()?, [0.5, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn glu(&self) -> Result<Tensor> {
         super::activation_piecewise::glu(self, -1)
     }
 
     /// [`glu`](Tensor::glu) with options: `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [0.0, 0.0]]);
+    /// assert_eq!(x.glu_with(GluOptions::new().dim(0))?.to_vec::<f64>()?, [0.5, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn glu_with(&self, options: super::options::GluOptions) -> Result<Tensor> {
         super::activation_piecewise::glu(self, options.dim)
     }
 
     /// `self` above 0, `weight * self` elsewhere, with the weight of its channel.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-2.0, 3.0]);
+    /// let weight = Tensor::from([0.25]);
+    /// assert_eq!(x.prelu(&weight)?.to_vec::<f64>()?, [-0.5, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
         super::activation_piecewise::prelu(self, weight)
     }
@@ -120,6 +277,14 @@ impl Tensor {
     /// `leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, and with `(lower + upper) / 2` otherwise.
     ///
     /// [`rrelu_with`](Tensor::rrelu_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-3.0, 2.0]);
+    /// assert!(x.rrelu()?.allclose(&Tensor::from([-0.6875, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rrelu(&self) -> Result<Tensor> {
         super::activation_piecewise::rrelu(
             self,
@@ -131,6 +296,14 @@ impl Tensor {
     }
 
     /// [`rrelu`](Tensor::rrelu) with options: `lower`, `upper`, `training`, `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-3.0, 2.0]);
+    /// assert_eq!(x.rrelu_with(RreluOptions::new().lower(0.5).upper(0.5))?.to_vec::<f64>()?, [-1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rrelu_with(&self, options: super::options::RreluOptions<'_>) -> Result<Tensor> {
         super::activation_piecewise::rrelu(
             self,
@@ -144,6 +317,14 @@ impl Tensor {
     /// `rrelu` in place.
     ///
     /// [`rrelu_with_`](Tensor::rrelu_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-3.0]);
+    /// assert!(x.rrelu_()?.allclose(&Tensor::from([-0.6875]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rrelu_(&self) -> Result<&Tensor> {
         super::activation_piecewise::rrelu_(
             self,
@@ -156,6 +337,14 @@ impl Tensor {
     }
 
     /// [`rrelu_`](Tensor::rrelu_) with options: `lower`, `upper`, `training`, `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-3.0]);
+    /// assert_eq!(x.rrelu_with_(RreluOptions::new().lower(0.5).upper(0.5))?.to_vec::<f64>()?, [-1.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rrelu_with_(&self, options: super::options::RreluOptions<'_>) -> Result<&Tensor> {
         super::activation_piecewise::rrelu_(
             self,

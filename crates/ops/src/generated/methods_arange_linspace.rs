@@ -7,6 +7,13 @@ use flambeau_core::{Result, Scalar, TensorOptions};
 
 impl Tensor {
     /// The integers from 0 to below `end`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::arange(4, ())?.to_vec::<i64>()?, [0, 1, 2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn arange(end: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::arange_linspace::arange(
@@ -19,6 +26,13 @@ impl Tensor {
     }
 
     /// `start + k` for k from 0, up to below `end`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::arange_start(2, 5, ())?.to_vec::<i64>()?, [2, 3, 4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn arange_start(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -36,6 +50,13 @@ impl Tensor {
     }
 
     /// `start + k * step` for k from 0, up to below `end`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::arange_start_step(0, 10, 3, ())?.to_vec::<i64>()?, [0, 3, 6, 9]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn arange_start_step(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -55,6 +76,13 @@ impl Tensor {
     }
 
     /// `start + k * (end - start) / (steps - 1)` for k from 0 to below `steps`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::linspace(0, 1, 3, ScalarType::F64)?.to_vec::<f64>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -76,6 +104,13 @@ impl Tensor {
     /// `base^e` for `steps` evenly spaced exponents e from `start` to `end`, both included.
     ///
     /// [`logspace_with`](Tensor::logspace_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::logspace(0, 2, 3, ScalarType::F64)?.to_vec::<f64>()?, [1.0, 10.0, 100.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -96,6 +131,13 @@ impl Tensor {
     }
 
     /// [`logspace`](Tensor::logspace) with options: `base`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::logspace_with(0, 3, 4, ScalarType::F64, LogspaceOptions::new().base(2.0))?.to_vec::<f64>()?, [1.0, 2.0, 4.0, 8.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logspace_with(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,

@@ -13,11 +13,29 @@ impl Tensor {
     /// each.
     ///
     /// [`scaled_dot_product_attention_with`](Tensor::scaled_dot_product_attention_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let q = Tensor::from([[[0.0], [0.0]]]);
+    /// let v = Tensor::from([[[1.0], [3.0]]]);
+    /// assert_eq!(Tensor::scaled_dot_product_attention(&q, &q, &v)?.to_vec::<f64>()?, [2.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scaled_dot_product_attention(query: &Tensor, key: &Tensor, value: &Tensor) -> Result<Tensor> {
         super::attention::scaled_dot_product_attention(query, key, value, None, 0.0, false, None, false)
     }
 
     /// [`scaled_dot_product_attention`](Tensor::scaled_dot_product_attention) with options: `attn_mask`, `dropout_p`, `is_causal`, `scale`, `enable_gqa`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let q = Tensor::from([[[0.0], [0.0]]]);
+    /// let v = Tensor::from([[[1.0], [3.0]]]);
+    /// assert_eq!(Tensor::scaled_dot_product_attention_with(&q, &q, &v, ScaledDotProductAttentionOptions::new().is_causal(true))?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scaled_dot_product_attention_with(
         query: &Tensor,
         key: &Tensor,

@@ -9,11 +9,28 @@ impl Tensor {
     /// `self + alpha * other`, with broadcasting and type promotion.
     ///
     /// [`add_with`](Tensor::add_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.add(&y)?.to_vec::<f64>()?, [3.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::add_tensor(self, other, Scalar::Int(1))
     }
 
     /// [`add`](Tensor::add) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.add_with(&x, AddOptions::new().alpha(3))?.to_vec::<f64>()?, [4.0, 8.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add_with(&self, other: &Tensor, options: super::options::AddOptions) -> Result<Tensor> {
         super::binary::add_tensor(self, other, options.alpha)
     }
@@ -21,12 +38,33 @@ impl Tensor {
     /// `self + alpha * other`, with broadcasting and type promotion. The result is written into `self`.
     ///
     /// [`add_with_`](Tensor::add_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.add(&y)?.to(x.dtype())?;
+    /// x.add_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::add__tensor(self, other, Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`add_`](Tensor::add_) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let expected = x.add_with(&x, AddOptions::new().alpha(3))?.to(x.dtype())?;
+    /// x.add_with_(&x, AddOptions::new().alpha(3))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add_with_(&self, other: &Tensor, options: super::options::AddOptions) -> Result<&Tensor> {
         super::binary::add__tensor(self, other, options.alpha)?;
         Ok(self)
@@ -35,11 +73,27 @@ impl Tensor {
     /// `self + alpha * other`, for a number `other`.
     ///
     /// [`add_scalar_with`](Tensor::add_scalar_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.add_scalar(2)?.to_vec::<f64>()?, [3.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::binary::add_scalar(self, other.into(), Scalar::Int(1))
     }
 
     /// [`add_scalar`](Tensor::add_scalar) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.add_scalar_with(1, AddScalarOptions::new().alpha(3))?.to_vec::<f64>()?, [4.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add_scalar_with(
         &self,
         other: impl Into<Scalar>,
@@ -51,12 +105,28 @@ impl Tensor {
     /// `self += alpha * other`, for a number `other`.
     ///
     /// [`add_scalar_with_`](Tensor::add_scalar_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.add_scalar_(2)?.to_vec::<f64>()?, [3.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::add__scalar(self, other.into(), Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`add_scalar_`](Tensor::add_scalar_) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.add_scalar_with_(2, AddScalarOptions::new().alpha(2))?.to_vec::<f64>()?, [5.0, 11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add_scalar_with_(
         &self,
         other: impl Into<Scalar>,
@@ -69,11 +139,28 @@ impl Tensor {
     /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
     ///
     /// [`sub_with`](Tensor::sub_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.sub(&y)?.to_vec::<f64>()?, [-1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sub(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::sub_tensor(self, other, Scalar::Int(1))
     }
 
     /// [`sub`](Tensor::sub) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.sub_with(&x, SubOptions::new().alpha(3))?.to_vec::<f64>()?, [-2.0, -4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sub_with(&self, other: &Tensor, options: super::options::SubOptions) -> Result<Tensor> {
         super::binary::sub_tensor(self, other, options.alpha)
     }
@@ -81,12 +168,33 @@ impl Tensor {
     /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool. The result is written into `self`.
     ///
     /// [`sub_with_`](Tensor::sub_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.sub(&y)?.to(x.dtype())?;
+    /// x.sub_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sub_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::sub__tensor(self, other, Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`sub_`](Tensor::sub_) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let expected = x.sub_with(&x, SubOptions::new().alpha(3))?.to(x.dtype())?;
+    /// x.sub_with_(&x, SubOptions::new().alpha(3))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sub_with_(&self, other: &Tensor, options: super::options::SubOptions) -> Result<&Tensor> {
         super::binary::sub__tensor(self, other, options.alpha)?;
         Ok(self)
@@ -95,11 +203,27 @@ impl Tensor {
     /// `self - alpha * other`, for a number `other`.
     ///
     /// [`sub_scalar_with`](Tensor::sub_scalar_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.sub_scalar(2)?.to_vec::<f64>()?, [-1.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sub_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::binary::sub_scalar(self, other.into(), Scalar::Int(1))
     }
 
     /// [`sub_scalar`](Tensor::sub_scalar) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.sub_scalar_with(1, SubScalarOptions::new().alpha(3))?.to_vec::<f64>()?, [-2.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sub_scalar_with(
         &self,
         other: impl Into<Scalar>,
@@ -111,12 +235,28 @@ impl Tensor {
     /// `self -= alpha * other`, for a number `other`.
     ///
     /// [`sub_scalar_with_`](Tensor::sub_scalar_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.sub_scalar_(2)?.to_vec::<f64>()?, [-1.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sub_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::sub__scalar(self, other.into(), Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`sub_scalar_`](Tensor::sub_scalar_) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.sub_scalar_with_(2, SubScalarOptions::new().alpha(2))?.to_vec::<f64>()?, [-3.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sub_scalar_with_(
         &self,
         other: impl Into<Scalar>,
@@ -127,108 +267,292 @@ impl Tensor {
     }
 
     /// `self * other`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.mul(&y)?.to_vec::<f64>()?, [2.0, -14.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mul(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::mul_tensor(self, other)
     }
 
     /// `self * other`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.mul(&y)?.to(x.dtype())?;
+    /// x.mul_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mul_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::mul__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self * other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.mul_scalar(2)?.to_vec::<f64>()?, [2.0, 14.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mul_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::binary::mul_scalar(self, other.into())
     }
 
     /// `self *= other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.mul_scalar_(2)?.to_vec::<f64>()?, [2.0, 14.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mul_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::mul__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self / other`, element by element; integers give the default floating point type.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.div(&y)?.to_vec::<f64>()?, [0.5, -3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn div(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::div_tensor(self, other)
     }
 
     /// `self / other`, element by element; integers give the default floating point type. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.div(&y)?.to(x.dtype())?;
+    /// x.div_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn div_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::div__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self / other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.div_scalar(2)?.to_vec::<f64>()?, [0.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn div_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::binary::div_scalar(self, other.into())
     }
 
     /// `self /= other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.div_scalar_(2)?.to_vec::<f64>()?, [0.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn div_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::div__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `max(self, other)`, element by element, NaN where either is NaN.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.maximum(&y)?.to_vec::<f64>()?, [2.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn maximum(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::maximum(self, other)
     }
 
     /// `min(self, other)`, element by element, NaN where either is NaN.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.minimum(&y)?.to_vec::<f64>()?, [1.0, -2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn minimum(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::minimum(self, other)
     }
 
     /// `max(self, other)`, element by element; of a number and NaN, the number.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.fmax(&y)?.to_vec::<f64>()?, [2.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn fmax(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::fmax(self, other)
     }
 
     /// `min(self, other)`, element by element; of a number and NaN, the number.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.fmin(&y)?.to_vec::<f64>()?, [1.0, -2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn fmin(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::fmin(self, other)
     }
 
     /// The angle of the point `(other, self)`, from -pi to pi.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert!(x.atan2(&y)?.allclose(&Tensor::from([0.4636, 1.849]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn atan2(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::atan2(self, other)
     }
 
     /// The angle of the point `(other, self)`, from -pi to pi. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.atan2(&y)?.to(x.dtype())?;
+    /// x.atan2_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn atan2_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::atan2_(self, other)?;
         Ok(self)
     }
 
     /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert!(x.hypot(&y)?.allclose(&Tensor::from([2.236, 7.28]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hypot(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::hypot(self, other)
     }
 
     /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.hypot(&y)?.to(x.dtype())?;
+    /// x.hypot_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hypot_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::hypot_(self, other)?;
         Ok(self)
     }
 
     /// `|self|` with the sign of `other`, element by element, in floating point.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.copysign(&y)?.to_vec::<f64>()?, [1.0, -7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn copysign(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::copysign_tensor(self, other)
     }
 
     /// `|self|` with the sign of `other`, element by element, in floating point. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.copysign(&y)?.to(x.dtype())?;
+    /// x.copysign_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn copysign_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::copysign__tensor(self, other)?;
         Ok(self)
     }
 
     /// `|self|` with the sign of a number, in floating point.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.copysign_scalar(2)?.to_vec::<f64>()?, [1.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn copysign_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::binary::copysign_scalar(self, other.into())
     }
 
     /// Sets the sign of each element to that of a number.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.copysign_scalar_(2)?.to_vec::<f64>()?, [1.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn copysign_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::copysign__scalar(self, other.into())?;
         Ok(self)

@@ -9,11 +9,27 @@ impl Tensor {
     /// The number of occurrences of each integer from 0 on, or the sum of their weights.
     ///
     /// [`bincount_with`](Tensor::bincount_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0i64, 2, 2]);
+    /// assert_eq!(x.bincount()?.to_vec::<i64>()?, [1, 0, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bincount(&self) -> Result<Tensor> {
         super::bincount_histc::bincount(self, None, 0)
     }
 
     /// [`bincount`](Tensor::bincount) with options: `weights`, `minlength`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0i64, 2]);
+    /// assert_eq!(x.bincount_with(BincountOptions::new().minlength(4))?.to_vec::<i64>()?, [1, 0, 1, 0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bincount_with(&self, options: super::options::BincountOptions<'_>) -> Result<Tensor> {
         super::bincount_histc::bincount(self, options.weights, options.minlength)
     }
@@ -21,11 +37,27 @@ impl Tensor {
     /// The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal.
     ///
     /// [`histc_with`](Tensor::histc_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 1.0]);
+    /// assert_eq!(x.histc()?.sizes(), [100]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn histc(&self) -> Result<Tensor> {
         super::bincount_histc::histc(self, 100, Scalar::Int(0), Scalar::Int(0))
     }
 
     /// [`histc`](Tensor::histc) with options: `bins`, `min`, `max`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 1.0]);
+    /// assert_eq!(x.histc_with(HistcOptions::new().bins(2))?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn histc_with(&self, options: super::options::HistcOptions) -> Result<Tensor> {
         super::bincount_histc::histc(self, options.bins, options.min, options.max)
     }
@@ -33,11 +65,29 @@ impl Tensor {
     /// The number or total weight of the elements between consecutive edges `bins`, and the edges.
     ///
     /// [`histogram_edges_with`](Tensor::histogram_edges_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 1.0]);
+    /// let edges = Tensor::from([0.0, 0.5, 1.0]);
+    /// assert_eq!(x.histogram_edges(&edges)?.0.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn histogram_edges(&self, bins: &Tensor) -> Result<(Tensor, Tensor)> {
         super::bincount_histc::histogram_bins_tensor(self, bins, None, false)
     }
 
     /// [`histogram_edges`](Tensor::histogram_edges) with options: `weight`, `density`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 1.0]);
+    /// let edges = Tensor::from([0.0, 0.5, 1.0]);
+    /// assert!(x.histogram_edges_with(&edges, HistogramEdgesOptions::new().density(true))?.0.allclose(&Tensor::from([0.6667, 1.333]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn histogram_edges_with(
         &self,
         bins: &Tensor,
@@ -49,11 +99,27 @@ impl Tensor {
     /// The number or total weight of the elements in each of `bins` intervals of equal width of a range, and their edges.
     ///
     /// [`histogram_with`](Tensor::histogram_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 1.0]);
+    /// assert_eq!(x.histogram()?.0.sizes(), [100]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn histogram(&self) -> Result<(Tensor, Tensor)> {
         super::bincount_histc::histogram_bin_ct(self, 100, None, None, false)
     }
 
     /// [`histogram`](Tensor::histogram) with options: `bins`, `range`, `weight`, `density`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 1.0]);
+    /// assert_eq!(x.histogram_with(HistogramOptions::new().bins(2))?.0.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn histogram_with(&self, options: super::options::HistogramOptions<'_>) -> Result<(Tensor, Tensor)> {
         super::bincount_histc::histogram_bin_ct(
             self,

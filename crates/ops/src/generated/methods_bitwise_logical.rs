@@ -7,121 +7,325 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self == 0`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 2.0]);
+    /// assert_eq!(x.logical_not()?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logical_not(&self) -> Result<Tensor> {
         super::bitwise_logical::logical_not(self)
     }
 
     /// `self == 0`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 2.0]);
+    /// let expected = x.logical_not()?.to(x.dtype())?;
+    /// x.logical_not_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logical_not_(&self) -> Result<&Tensor> {
         super::bitwise_logical::logical_not_(self)?;
         Ok(self)
     }
 
     /// `self != 0 and other != 0`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// let y = Tensor::from([1.0, 1.0]);
+    /// assert_eq!(x.logical_and(&y)?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logical_and(&self, other: &Tensor) -> Result<Tensor> {
         super::bitwise_logical::logical_and(self, other)
     }
 
     /// `self != 0 and other != 0`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// let y = Tensor::from([1.0, 1.0]);
+    /// let expected = x.logical_and(&y)?.to(x.dtype())?;
+    /// x.logical_and_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logical_and_(&self, other: &Tensor) -> Result<&Tensor> {
         super::bitwise_logical::logical_and_(self, other)?;
         Ok(self)
     }
 
     /// `self != 0 or other != 0`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// let y = Tensor::from([1.0, 1.0]);
+    /// assert_eq!(x.logical_or(&y)?.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logical_or(&self, other: &Tensor) -> Result<Tensor> {
         super::bitwise_logical::logical_or(self, other)
     }
 
     /// `self != 0 or other != 0`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// let y = Tensor::from([1.0, 1.0]);
+    /// let expected = x.logical_or(&y)?.to(x.dtype())?;
+    /// x.logical_or_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logical_or_(&self, other: &Tensor) -> Result<&Tensor> {
         super::bitwise_logical::logical_or_(self, other)?;
         Ok(self)
     }
 
     /// `(self != 0) != (other != 0)`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// let y = Tensor::from([1.0, 1.0]);
+    /// assert_eq!(x.logical_xor(&y)?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logical_xor(&self, other: &Tensor) -> Result<Tensor> {
         super::bitwise_logical::logical_xor(self, other)
     }
 
     /// `(self != 0) != (other != 0)`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// let y = Tensor::from([1.0, 1.0]);
+    /// let expected = x.logical_xor(&y)?.to(x.dtype())?;
+    /// x.logical_xor_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logical_xor_(&self, other: &Tensor) -> Result<&Tensor> {
         super::bitwise_logical::logical_xor_(self, other)?;
         Ok(self)
     }
 
     /// `~self`, bitwise not; for bool, logical not.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0i64, 5]);
+    /// assert_eq!(x.bitwise_not()?.to_vec::<i64>()?, [-1, -6]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_not(&self) -> Result<Tensor> {
         super::bitwise_logical::bitwise_not(self)
     }
 
     /// `~self`, bitwise not; for bool, logical not. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0i64, 5]);
+    /// let expected = x.bitwise_not()?.to(x.dtype())?;
+    /// x.bitwise_not_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_not_(&self) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_not_(self)?;
         Ok(self)
     }
 
     /// `self & other`, bitwise and; for bool, logical and.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// assert_eq!(x.bitwise_and(&y)?.to_vec::<i64>()?, [0, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_and(&self, other: &Tensor) -> Result<Tensor> {
         super::bitwise_logical::bitwise_and_tensor(self, other)
     }
 
     /// `self & other`, bitwise and; for bool, logical and. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// let expected = x.bitwise_and(&y)?.to(x.dtype())?;
+    /// x.bitwise_and_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_and_(&self, other: &Tensor) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_and__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self & other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_and_scalar(2)?.to_vec::<i64>()?, [0, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_and_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::bitwise_logical::bitwise_and_scalar(self, other.into())
     }
 
     /// `self &= other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_and_scalar_(2)?.to_vec::<i64>()?, [0, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_and_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_and__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self | other`, bitwise or; for bool, logical or.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// assert_eq!(x.bitwise_or(&y)?.to_vec::<i64>()?, [14, 7]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_or(&self, other: &Tensor) -> Result<Tensor> {
         super::bitwise_logical::bitwise_or_tensor(self, other)
     }
 
     /// `self | other`, bitwise or; for bool, logical or. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// let expected = x.bitwise_or(&y)?.to(x.dtype())?;
+    /// x.bitwise_or_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_or_(&self, other: &Tensor) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_or__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self | other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_or_scalar(2)?.to_vec::<i64>()?, [14, 6]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_or_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::bitwise_logical::bitwise_or_scalar(self, other.into())
     }
 
     /// `self |= other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_or_scalar_(2)?.to_vec::<i64>()?, [14, 6]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_or_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_or__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// assert_eq!(x.bitwise_xor(&y)?.to_vec::<i64>()?, [14, 5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_xor(&self, other: &Tensor) -> Result<Tensor> {
         super::bitwise_logical::bitwise_xor_tensor(self, other)
     }
 
     /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// let expected = x.bitwise_xor(&y)?.to(x.dtype())?;
+    /// x.bitwise_xor_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_xor_(&self, other: &Tensor) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_xor__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self ^ other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_xor_scalar(2)?.to_vec::<i64>()?, [14, 4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_xor_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::bitwise_logical::bitwise_xor_scalar(self, other.into())
     }
 
     /// `self ^= other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_xor_scalar_(2)?.to_vec::<i64>()?, [14, 4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_xor_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_xor__scalar(self, other.into())?;
         Ok(self)

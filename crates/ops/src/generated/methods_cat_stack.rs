@@ -7,61 +7,157 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0]), Tensor::from([2.0])];
+    /// assert_eq!(Tensor::cat(&parts, 0)?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         super::cat_stack::cat(tensors, dim)
     }
 
     /// Another name of `cat`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0]), Tensor::from([2.0])];
+    /// assert_eq!(Tensor::concat(&parts, 0)?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn concat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         super::cat_stack::concat(tensors, dim)
     }
 
     /// Another name of `cat`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0]), Tensor::from([2.0])];
+    /// assert_eq!(Tensor::concatenate(&parts, 0)?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn concatenate(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         super::cat_stack::concatenate(tensors, dim)
     }
 
     /// Concatenates tensors of one shape along a new dimension `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0]), Tensor::from([2.0])];
+    /// assert_eq!(Tensor::stack(&parts, 0)?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         super::cat_stack::stack(tensors, dim)
     }
 
     /// Concatenates tensors along the second dimension, vectors along the first.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::hstack(&parts)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::hstack(tensors)
     }
 
     /// Concatenates tensors along the first dimension, vectors as rows.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::vstack(&parts)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::vstack(tensors)
     }
 
     /// Concatenates tensors along the third dimension.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::dstack(&parts)?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::dstack(tensors)
     }
 
     /// Another name of `vstack`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::row_stack(&parts)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn row_stack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::row_stack(tensors)
     }
 
     /// Concatenates tensors along the second dimension, vectors as columns.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::column_stack(&parts)?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::column_stack(tensors)
     }
 
     /// A tensor without dimensions as a vector; others are returned as they are.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.atleast_1d()?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn atleast_1d(&self) -> Result<Tensor> {
         super::cat_stack::atleast_1d(self)
     }
 
     /// A vector as a row; tensors of two dimensions and more are returned as they are.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.atleast_2d()?.sizes(), [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn atleast_2d(&self) -> Result<Tensor> {
         super::cat_stack::atleast_2d(self)
     }
 
     /// A vector or matrix with dimensions inserted up to three; others are returned as they are.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.atleast_3d()?.sizes(), [1, 2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn atleast_3d(&self) -> Result<Tensor> {
         super::cat_stack::atleast_3d(self)
     }

@@ -7,6 +7,14 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The Cartesian product of vectors, a combination in each row.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::cartesian_prod(&parts)?.to_vec::<f64>()?, [1.0, 3.0, 1.0, 4.0, 2.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
         super::combinations::cartesian_prod(tensors)
     }
@@ -14,11 +22,27 @@ impl Tensor {
     /// All combinations of `r` elements, in order, one in each row.
     ///
     /// [`combinations_with`](Tensor::combinations_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.combinations()?.to_vec::<f64>()?, [1.0, 2.0, 1.0, 3.0, 2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn combinations(&self) -> Result<Tensor> {
         super::combinations::combinations(self, 2, false)
     }
 
     /// [`combinations`](Tensor::combinations) with options: `r`, `with_replacement`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.combinations_with(CombinationsOptions::new().with_replacement(true))?.to_vec::<f64>()?, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn combinations_with(&self, options: super::options::CombinationsOptions) -> Result<Tensor> {
         super::combinations::combinations(self, options.r, options.with_replacement)
     }

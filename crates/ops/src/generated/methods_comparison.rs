@@ -7,153 +7,413 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self == other`, element by element; NaN equals nothing.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.eq(&y)?.to_vec::<bool>()?, [false, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn eq(&self, other: &Tensor) -> Result<Tensor> {
         super::comparison::eq_tensor(self, other)
     }
 
     /// `self == other`, element by element; NaN equals nothing. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.eq(&y)?.to(x.dtype())?;
+    /// x.eq_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn eq_(&self, other: &Tensor) -> Result<&Tensor> {
         super::comparison::eq__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self == other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.eq_scalar(2)?.to_vec::<bool>()?, [false, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn eq_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::comparison::eq_scalar(self, other.into())
     }
 
     /// `self == other`, for a number `other`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let expected = x.eq_scalar(2)?.to(x.dtype())?;
+    /// x.eq_scalar_(2)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn eq_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::eq__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self != other`, element by element; NaN differs from everything.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.ne(&y)?.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ne(&self, other: &Tensor) -> Result<Tensor> {
         super::comparison::ne_tensor(self, other)
     }
 
     /// `self != other`, element by element; NaN differs from everything. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.ne(&y)?.to(x.dtype())?;
+    /// x.ne_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ne_(&self, other: &Tensor) -> Result<&Tensor> {
         super::comparison::ne__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self != other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.ne_scalar(2)?.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ne_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::comparison::ne_scalar(self, other.into())
     }
 
     /// `self != other`, for a number `other`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let expected = x.ne_scalar(2)?.to(x.dtype())?;
+    /// x.ne_scalar_(2)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ne_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::ne__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self < other`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.lt(&y)?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lt(&self, other: &Tensor) -> Result<Tensor> {
         super::comparison::lt_tensor(self, other)
     }
 
     /// `self < other`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.lt(&y)?.to(x.dtype())?;
+    /// x.lt_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lt_(&self, other: &Tensor) -> Result<&Tensor> {
         super::comparison::lt__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self < other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.lt_scalar(2)?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::comparison::lt_scalar(self, other.into())
     }
 
     /// `self < other`, for a number `other`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let expected = x.lt_scalar(2)?.to(x.dtype())?;
+    /// x.lt_scalar_(2)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lt_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::lt__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self <= other`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.le(&y)?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn le(&self, other: &Tensor) -> Result<Tensor> {
         super::comparison::le_tensor(self, other)
     }
 
     /// `self <= other`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.le(&y)?.to(x.dtype())?;
+    /// x.le_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn le_(&self, other: &Tensor) -> Result<&Tensor> {
         super::comparison::le__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self <= other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.le_scalar(2)?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn le_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::comparison::le_scalar(self, other.into())
     }
 
     /// `self <= other`, for a number `other`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let expected = x.le_scalar(2)?.to(x.dtype())?;
+    /// x.le_scalar_(2)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn le_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::le__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self > other`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.gt(&y)?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gt(&self, other: &Tensor) -> Result<Tensor> {
         super::comparison::gt_tensor(self, other)
     }
 
     /// `self > other`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.gt(&y)?.to(x.dtype())?;
+    /// x.gt_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gt_(&self, other: &Tensor) -> Result<&Tensor> {
         super::comparison::gt__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self > other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.gt_scalar(2)?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::comparison::gt_scalar(self, other.into())
     }
 
     /// `self > other`, for a number `other`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let expected = x.gt_scalar(2)?.to(x.dtype())?;
+    /// x.gt_scalar_(2)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gt_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::gt__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self >= other`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.ge(&y)?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ge(&self, other: &Tensor) -> Result<Tensor> {
         super::comparison::ge_tensor(self, other)
     }
 
     /// `self >= other`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.ge(&y)?.to(x.dtype())?;
+    /// x.ge_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ge_(&self, other: &Tensor) -> Result<&Tensor> {
         super::comparison::ge__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self >= other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.ge_scalar(2)?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ge_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::comparison::ge_scalar(self, other.into())
     }
 
     /// `self >= other`, for a number `other`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let expected = x.ge_scalar(2)?.to(x.dtype())?;
+    /// x.ge_scalar_(2)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ge_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::comparison::ge__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// Whether each element is NaN.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, f64::INFINITY, f64::NAN]);
+    /// assert_eq!(x.isnan()?.to_vec::<bool>()?, [false, false, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isnan(&self) -> Result<Tensor> {
         super::comparison::isnan(self)
     }
 
     /// Whether each element is neither infinite nor NaN.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, f64::INFINITY, f64::NAN]);
+    /// assert_eq!(x.isfinite()?.to_vec::<bool>()?, [true, false, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isfinite(&self) -> Result<Tensor> {
         super::comparison::isfinite(self)
     }
 
     /// Whether each element is infinite.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, f64::INFINITY, f64::NAN]);
+    /// assert_eq!(x.isinf()?.to_vec::<bool>()?, [false, true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isinf(&self) -> Result<Tensor> {
         super::comparison::isinf(self)
     }
 
     /// Whether each element has its sign bit set, as -0 has.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, f64::INFINITY, f64::NAN]);
+    /// assert_eq!(x.signbit()?.to_vec::<bool>()?, [true, false, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn signbit(&self) -> Result<Tensor> {
         super::comparison::signbit(self)
     }
@@ -161,21 +421,54 @@ impl Tensor {
     /// Whether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`.
     ///
     /// [`isclose_with`](Tensor::isclose_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.isclose(&y)?.to_vec::<bool>()?, [false, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isclose(&self, other: &Tensor) -> Result<Tensor> {
         super::comparison::isclose(self, other, 1e-5, 1e-8, false)
     }
 
     /// [`isclose`](Tensor::isclose) with options: `rtol`, `atol`, `equal_nan`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, f64::NAN]);
+    /// assert_eq!(x.isclose_with(&x, IscloseOptions::new().equal_nan(true))?.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isclose_with(&self, other: &Tensor, options: super::options::IscloseOptions) -> Result<Tensor> {
         super::comparison::isclose(self, other, options.rtol, options.atol, options.equal_nan)
     }
 
     /// Whether each element is positive infinity.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, f64::INFINITY, f64::NAN]);
+    /// assert_eq!(x.isposinf()?.to_vec::<bool>()?, [false, true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isposinf(&self) -> Result<Tensor> {
         super::comparison::isposinf(self)
     }
 
     /// Whether each element is negative infinity.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, f64::INFINITY, f64::NAN]);
+    /// assert_eq!(x.isneginf()?.to_vec::<bool>()?, [false, false, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isneginf(&self) -> Result<Tensor> {
         super::comparison::isneginf(self)
     }

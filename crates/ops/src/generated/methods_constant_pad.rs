@@ -9,11 +9,27 @@ impl Tensor {
     /// `self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements.
     ///
     /// [`constant_pad_nd_with`](Tensor::constant_pad_nd_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.constant_pad_nd(&[1, 0])?.to_vec::<f64>()?, [0.0, 1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn constant_pad_nd(&self, pad: &[i64]) -> Result<Tensor> {
         super::constant_pad::constant_pad_nd(self, pad, Scalar::Int(0))
     }
 
     /// [`constant_pad_nd`](Tensor::constant_pad_nd) with options: `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.constant_pad_nd_with(&[1, 0], ConstantPadNdOptions::new().value(9))?.to_vec::<f64>()?, [9.0, 1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn constant_pad_nd_with(
         &self,
         pad: &[i64],

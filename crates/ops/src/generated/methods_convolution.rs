@@ -9,11 +9,29 @@ impl Tensor {
     /// `y[f][x] = bias[f] + sum(weight[f][c][k] * input[c][x * stride - padding + k * dilation])` over c and k, for `input` of `n x c x l` or `c x l` and `weight` of `filters x c/groups x k`.
     ///
     /// [`conv1d_with`](Tensor::conv1d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// let w = Tensor::from([[[1.0, 1.0]]]);
+    /// assert_eq!(Tensor::conv1d(&x, &w)?.to_vec::<f64>()?, [3.0, 5.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv1d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
         super::convolution::conv1d(input, weight, None, &[1], &[0], &[1], 1)
     }
 
     /// [`conv1d`](Tensor::conv1d) with options: `bias`, `stride`, `padding`, `dilation`, `groups`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// let w = Tensor::from([[[1.0, 1.0]]]);
+    /// assert_eq!(Tensor::conv1d_with(&x, &w, Conv1dOptions::new().stride(&[2]))?.to_vec::<f64>()?, [3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv1d_with(
         input: &Tensor,
         weight: &Tensor,
@@ -33,6 +51,15 @@ impl Tensor {
     /// `conv1d` with no padding ("valid"), or as much as keeps the size ("same").
     ///
     /// [`conv1d_padding_with`](Tensor::conv1d_padding_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// let w = Tensor::from([[[1.0, 1.0]]]);
+    /// assert_eq!(Tensor::conv1d_padding(&x, &w, ConvPadding::Same)?.to_vec::<f64>()?, [3.0, 5.0, 7.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv1d_padding(
         input: &Tensor,
         weight: &Tensor,
@@ -42,6 +69,15 @@ impl Tensor {
     }
 
     /// [`conv1d_padding`](Tensor::conv1d_padding) with options: `bias`, `stride`, `dilation`, `groups`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// let w = Tensor::from([[[1.0, 1.0]]]);
+    /// assert_eq!(Tensor::conv1d_padding_with(&x, &w, ConvPadding::Valid, Conv1dPaddingOptions::new().stride(&[2]))?.to_vec::<f64>()?, [3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv1d_padding_with(
         input: &Tensor,
         weight: &Tensor,
@@ -62,11 +98,29 @@ impl Tensor {
     /// `y[f][x * stride - padding + k * dilation] += weight[c][f][k] * input[c][x]`, the transpose of `conv1d`, with `weight` of `c x filters/groups x k`.
     ///
     /// [`conv_transpose1d_with`](Tensor::conv_transpose1d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// let w = Tensor::from([[[1.0, 1.0]]]);
+    /// assert_eq!(Tensor::conv_transpose1d(&x, &w)?.to_vec::<f64>()?, [1.0, 3.0, 5.0, 7.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv_transpose1d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
         super::convolution::conv_transpose1d(input, weight, None, &[1], &[0], &[0], 1, &[1])
     }
 
     /// [`conv_transpose1d`](Tensor::conv_transpose1d) with options: `bias`, `stride`, `padding`, `output_padding`, `groups`, `dilation`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// let w = Tensor::from([[[1.0, 1.0]]]);
+    /// assert_eq!(Tensor::conv_transpose1d_with(&x, &w, ConvTranspose1dOptions::new().stride(&[2]))?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv_transpose1d_with(
         input: &Tensor,
         weight: &Tensor,
@@ -87,11 +141,29 @@ impl Tensor {
     /// `conv1d` over two dimensions: images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`.
     ///
     /// [`conv2d_with`](Tensor::conv2d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// let w = Tensor::from([[[[1.0, 1.0]]]]);
+    /// assert_eq!(Tensor::conv2d(&x, &w)?.to_vec::<f64>()?, [3.0, 5.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv2d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
         super::convolution::conv2d(input, weight, None, &[1, 1], &[0, 0], &[1, 1], 1)
     }
 
     /// [`conv2d`](Tensor::conv2d) with options: `bias`, `stride`, `padding`, `dilation`, `groups`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// let w = Tensor::from([[[[1.0, 1.0]]]]);
+    /// assert_eq!(Tensor::conv2d_with(&x, &w, Conv2dOptions::new().stride(&[1, 2]))?.to_vec::<f64>()?, [3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv2d_with(
         input: &Tensor,
         weight: &Tensor,
@@ -111,6 +183,15 @@ impl Tensor {
     /// `conv2d` with no padding ("valid"), or as much as keeps the size ("same").
     ///
     /// [`conv2d_padding_with`](Tensor::conv2d_padding_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// let w = Tensor::from([[[[1.0, 1.0]]]]);
+    /// assert_eq!(Tensor::conv2d_padding(&x, &w, ConvPadding::Same)?.to_vec::<f64>()?, [3.0, 5.0, 7.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv2d_padding(
         input: &Tensor,
         weight: &Tensor,
@@ -120,6 +201,15 @@ impl Tensor {
     }
 
     /// [`conv2d_padding`](Tensor::conv2d_padding) with options: `bias`, `stride`, `dilation`, `groups`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// let w = Tensor::from([[[[1.0, 1.0]]]]);
+    /// assert_eq!(Tensor::conv2d_padding_with(&x, &w, ConvPadding::Valid, Conv2dPaddingOptions::new().stride(&[1, 2]))?.to_vec::<f64>()?, [3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv2d_padding_with(
         input: &Tensor,
         weight: &Tensor,
@@ -140,11 +230,29 @@ impl Tensor {
     /// `conv_transpose1d` over two dimensions, with `weight` of `c x filters/groups x kh x kw`.
     ///
     /// [`conv_transpose2d_with`](Tensor::conv_transpose2d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// let w = Tensor::from([[[[1.0, 1.0]]]]);
+    /// assert_eq!(Tensor::conv_transpose2d(&x, &w)?.to_vec::<f64>()?, [1.0, 3.0, 5.0, 7.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv_transpose2d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
         super::convolution::conv_transpose2d_input(input, weight, None, &[1, 1], &[0, 0], &[0, 0], 1, &[1, 1])
     }
 
     /// [`conv_transpose2d`](Tensor::conv_transpose2d) with options: `bias`, `stride`, `padding`, `output_padding`, `groups`, `dilation`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// let w = Tensor::from([[[[1.0, 1.0]]]]);
+    /// assert_eq!(Tensor::conv_transpose2d_with(&x, &w, ConvTranspose2dOptions::new().stride(&[1, 2]))?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv_transpose2d_with(
         input: &Tensor,
         weight: &Tensor,
@@ -165,11 +273,29 @@ impl Tensor {
     /// `conv1d` over three dimensions: volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
     ///
     /// [`conv3d_with`](Tensor::conv3d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// let w = Tensor::from([[[[[1.0, 1.0]]]]]);
+    /// assert_eq!(Tensor::conv3d(&x, &w)?.to_vec::<f64>()?, [3.0, 5.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv3d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
         super::convolution::conv3d(input, weight, None, &[1, 1, 1], &[0, 0, 0], &[1, 1, 1], 1)
     }
 
     /// [`conv3d`](Tensor::conv3d) with options: `bias`, `stride`, `padding`, `dilation`, `groups`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// let w = Tensor::from([[[[[1.0, 1.0]]]]]);
+    /// assert_eq!(Tensor::conv3d_with(&x, &w, Conv3dOptions::new().stride(&[1, 1, 2]))?.to_vec::<f64>()?, [3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv3d_with(
         input: &Tensor,
         weight: &Tensor,
@@ -189,6 +315,15 @@ impl Tensor {
     /// `conv3d` with no padding ("valid"), or as much as keeps the size ("same").
     ///
     /// [`conv3d_padding_with`](Tensor::conv3d_padding_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// let w = Tensor::from([[[[[1.0, 1.0]]]]]);
+    /// assert_eq!(Tensor::conv3d_padding(&x, &w, ConvPadding::Same)?.to_vec::<f64>()?, [3.0, 5.0, 7.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv3d_padding(
         input: &Tensor,
         weight: &Tensor,
@@ -198,6 +333,15 @@ impl Tensor {
     }
 
     /// [`conv3d_padding`](Tensor::conv3d_padding) with options: `bias`, `stride`, `dilation`, `groups`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// let w = Tensor::from([[[[[1.0, 1.0]]]]]);
+    /// assert_eq!(Tensor::conv3d_padding_with(&x, &w, ConvPadding::Valid, Conv3dPaddingOptions::new().stride(&[1, 1, 2]))?.to_vec::<f64>()?, [3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv3d_padding_with(
         input: &Tensor,
         weight: &Tensor,
@@ -218,6 +362,15 @@ impl Tensor {
     /// `conv_transpose1d` over three dimensions, with `weight` of `c x filters/groups x kd x kh x kw`.
     ///
     /// [`conv_transpose3d_with`](Tensor::conv_transpose3d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// let w = Tensor::from([[[[[1.0, 1.0]]]]]);
+    /// assert_eq!(Tensor::conv_transpose3d(&x, &w)?.to_vec::<f64>()?, [1.0, 3.0, 5.0, 7.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv_transpose3d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
         super::convolution::conv_transpose3d_input(
             input,
@@ -232,6 +385,15 @@ impl Tensor {
     }
 
     /// [`conv_transpose3d`](Tensor::conv_transpose3d) with options: `bias`, `stride`, `padding`, `output_padding`, `groups`, `dilation`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// let w = Tensor::from([[[[[1.0, 1.0]]]]]);
+    /// assert_eq!(Tensor::conv_transpose3d_with(&x, &w, ConvTranspose3dOptions::new().stride(&[1, 1, 2]))?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conv_transpose3d_with(
         input: &Tensor,
         weight: &Tensor,

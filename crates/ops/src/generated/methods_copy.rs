@@ -9,24 +9,58 @@ impl Tensor {
     /// Writes `src`, broadcast and converted, into `self`.
     ///
     /// [`copy_with_`](Tensor::copy_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// let y = Tensor::from([3i64, 4]);
+    /// assert_eq!(x.copy_(&y)?.to_vec::<f64>()?, [3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn copy_(&self, src: &Tensor) -> Result<&Tensor> {
         super::copy::copy_(self, src, false)?;
         Ok(self)
     }
 
     /// [`copy_`](Tensor::copy_) with options: `non_blocking`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// let y = Tensor::from([3i64, 4]);
+    /// assert_eq!(x.copy_with_(&y, CopyOptions::new().non_blocking(true))?.to_vec::<f64>()?, [3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn copy_with_(&self, src: &Tensor, options: super::options::CopyOptions) -> Result<&Tensor> {
         super::copy::copy_(self, src, options.non_blocking)?;
         Ok(self)
     }
 
     /// Fills `self` with `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.fill_(7)?.to_vec::<f64>()?, [7.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn fill_(&self, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::copy::fill__scalar(self, value.into())?;
         Ok(self)
     }
 
     /// Fills `self` with zeros.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.zero_()?.to_vec::<f64>()?, [0.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn zero_(&self) -> Result<&Tensor> {
         super::copy::zero_(self)?;
         Ok(self)

@@ -9,16 +9,40 @@ impl Tensor {
     /// `(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given.
     ///
     /// [`cov_with`](Tensor::cov_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.cov()?.to_vec::<f64>()?, [0.5, 1.0, 1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cov(&self) -> Result<Tensor> {
         super::cov_corrcoef::cov(self, 1, None, None)
     }
 
     /// [`cov`](Tensor::cov) with options: `correction`, `fweights`, `aweights`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 3.0]]);
+    /// assert_eq!(x.cov_with(CovOptions::new().correction(0))?.item::<f64>()?, 1.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cov_with(&self, options: super::options::CovOptions<'_>) -> Result<Tensor> {
         super::cov_corrcoef::cov(self, options.correction, options.fweights, options.aweights)
     }
 
     /// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert!(x.corrcoef()?.ravel()?.allclose(&Tensor::from([1.0, 1.0, 1.0, 1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn corrcoef(&self) -> Result<Tensor> {
         super::cov_corrcoef::corrcoef(self)
     }

@@ -9,11 +9,29 @@ impl Tensor {
     /// The cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically.
     ///
     /// [`linalg_cross_with`](Tensor::linalg_cross_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 0.0, 0.0]);
+    /// let y = Tensor::from([0.0, 1.0, 0.0]);
+    /// assert_eq!(x.linalg_cross(&y)?.to_vec::<f64>()?, [0.0, 0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_cross(&self, other: &Tensor) -> Result<Tensor> {
         super::cross_vecdot::linalg_cross(self, other, -1)
     }
 
     /// [`linalg_cross`](Tensor::linalg_cross) with options: `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0], [0.0], [0.0]]);
+    /// let y = Tensor::from([[0.0], [1.0], [0.0]]);
+    /// assert_eq!(x.linalg_cross_with(&y, LinalgCrossOptions::new().dim(0))?.to_vec::<f64>()?, [0.0, 0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_cross_with(
         &self,
         other: &Tensor,
@@ -25,11 +43,29 @@ impl Tensor {
     /// `linalg_cross` along `dim`, or along the first dimension of size 3.
     ///
     /// [`cross_with`](Tensor::cross_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 0.0, 0.0]);
+    /// let y = Tensor::from([0.0, 1.0, 0.0]);
+    /// assert_eq!(x.cross(&y)?.to_vec::<f64>()?, [0.0, 0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cross(&self, other: &Tensor) -> Result<Tensor> {
         super::cross_vecdot::cross(self, other, None)
     }
 
     /// [`cross`](Tensor::cross) with options: `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 0.0, 0.0]]);
+    /// let y = Tensor::from([[0.0, 1.0, 0.0]]);
+    /// assert_eq!(x.cross_with(&y, CrossOptions::new().dim(1))?.to_vec::<f64>()?, [0.0, 0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cross_with(&self, other: &Tensor, options: super::options::CrossOptions) -> Result<Tensor> {
         super::cross_vecdot::cross(self, other, options.dim)
     }
@@ -37,11 +73,29 @@ impl Tensor {
     /// `sum(x * y)` along a dimension.
     ///
     /// [`linalg_vecdot_with`](Tensor::linalg_vecdot_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(Tensor::linalg_vecdot(&x, &y)?.item::<f64>()?, 11.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_vecdot(x: &Tensor, y: &Tensor) -> Result<Tensor> {
         super::cross_vecdot::linalg_vecdot(x, y, -1)
     }
 
     /// [`linalg_vecdot`](Tensor::linalg_vecdot) with options: `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0], [2.0]]);
+    /// let y = Tensor::from([[3.0], [4.0]]);
+    /// assert_eq!(Tensor::linalg_vecdot_with(&x, &y, LinalgVecdotOptions::new().dim(0))?.to_vec::<f64>()?, [11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_vecdot_with(
         x: &Tensor,
         y: &Tensor,

@@ -7,11 +7,27 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The maximum up to each element of a dimension, and its last index.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.cummax(0)?.0.to_vec::<f64>()?, [3.0, 3.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cummax(&self, dim: i64) -> Result<(Tensor, Tensor)> {
         super::cummax_cummin::cummax(self, dim)
     }
 
     /// The minimum up to each element of a dimension, and its last index.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.cummin(0)?.0.to_vec::<f64>()?, [3.0, 1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cummin(&self, dim: i64) -> Result<(Tensor, Tensor)> {
         super::cummax_cummin::cummin(self, dim)
     }

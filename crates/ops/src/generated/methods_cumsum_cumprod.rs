@@ -9,11 +9,27 @@ impl Tensor {
     /// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
     ///
     /// [`cumsum_with`](Tensor::cumsum_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.cumsum(1)?.to_vec::<f64>()?, [1.0, 3.0, 3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
         super::cumsum_cumprod::cumsum(self, dim, None)
     }
 
     /// [`cumsum`](Tensor::cumsum) with options: `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// assert_eq!(x.cumsum_with(1, CumsumOptions::new().dtype(ScalarType::F32))?.dtype(), ScalarType::F32);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumsum_with(&self, dim: i64, options: super::options::CumsumOptions) -> Result<Tensor> {
         super::cumsum_cumprod::cumsum(self, dim, options.dtype)
     }
@@ -21,12 +37,32 @@ impl Tensor {
     /// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise. The result is written into `self`.
     ///
     /// [`cumsum_with_`](Tensor::cumsum_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let expected = x.cumsum(1)?.to(x.dtype())?;
+    /// x.cumsum_(1)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumsum_(&self, dim: i64) -> Result<&Tensor> {
         super::cumsum_cumprod::cumsum_(self, dim, None)?;
         Ok(self)
     }
 
     /// [`cumsum_`](Tensor::cumsum_) with options: `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// let expected = x.cumsum_with(1, CumsumOptions::new().dtype(ScalarType::F32))?.to(x.dtype())?;
+    /// x.cumsum_with_(1, CumsumOptions::new().dtype(ScalarType::F32))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumsum_with_(&self, dim: i64, options: super::options::CumsumOptions) -> Result<&Tensor> {
         super::cumsum_cumprod::cumsum_(self, dim, options.dtype)?;
         Ok(self)
@@ -35,11 +71,27 @@ impl Tensor {
     /// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
     ///
     /// [`cumprod_with`](Tensor::cumprod_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.cumprod(1)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 12.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumprod(&self, dim: i64) -> Result<Tensor> {
         super::cumsum_cumprod::cumprod(self, dim, None)
     }
 
     /// [`cumprod`](Tensor::cumprod) with options: `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// assert_eq!(x.cumprod_with(1, CumprodOptions::new().dtype(ScalarType::F32))?.dtype(), ScalarType::F32);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumprod_with(&self, dim: i64, options: super::options::CumprodOptions) -> Result<Tensor> {
         super::cumsum_cumprod::cumprod(self, dim, options.dtype)
     }
@@ -47,18 +99,46 @@ impl Tensor {
     /// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise. The result is written into `self`.
     ///
     /// [`cumprod_with_`](Tensor::cumprod_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let expected = x.cumprod(1)?.to(x.dtype())?;
+    /// x.cumprod_(1)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumprod_(&self, dim: i64) -> Result<&Tensor> {
         super::cumsum_cumprod::cumprod_(self, dim, None)?;
         Ok(self)
     }
 
     /// [`cumprod_`](Tensor::cumprod_) with options: `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// let expected = x.cumprod_with(1, CumprodOptions::new().dtype(ScalarType::F32))?.to(x.dtype())?;
+    /// x.cumprod_with_(1, CumprodOptions::new().dtype(ScalarType::F32))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumprod_with_(&self, dim: i64, options: super::options::CumprodOptions) -> Result<&Tensor> {
         super::cumsum_cumprod::cumprod_(self, dim, options.dtype)?;
         Ok(self)
     }
 
     /// `log(cumsum(exp(self)))` along a dimension, without overflow.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.logcumsumexp(1)?.ravel()?.allclose(&Tensor::from([1.0, 2.313, 3.0, 4.313]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logcumsumexp(&self, dim: i64) -> Result<Tensor> {
         super::cumsum_cumprod::logcumsumexp(self, dim)
     }

@@ -9,11 +9,27 @@ impl Tensor {
     /// The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
     ///
     /// [`diag_with`](Tensor::diag_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.diag()?.to_vec::<f64>()?, [1.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diag(&self) -> Result<Tensor> {
         super::diag::diag(self, 0)
     }
 
     /// [`diag`](Tensor::diag) with options: `diagonal`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.diag_with(DiagOptions::new().diagonal(1))?.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diag_with(&self, options: super::options::DiagOptions) -> Result<Tensor> {
         super::diag::diag(self, options.diagonal)
     }
@@ -21,11 +37,27 @@ impl Tensor {
     /// The matrix with all elements of `self` on a diagonal.
     ///
     /// [`diagflat_with`](Tensor::diagflat_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.diagflat()?.to_vec::<f64>()?, [1.0, 0.0, 0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diagflat(&self) -> Result<Tensor> {
         super::diag::diagflat(self, 0)
     }
 
     /// [`diagflat`](Tensor::diagflat) with options: `offset`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.diagflat_with(DiagflatOptions::new().offset(1))?.sizes(), [3, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diagflat_with(&self, options: super::options::DiagflatOptions) -> Result<Tensor> {
         super::diag::diagflat(self, options.offset)
     }

@@ -9,11 +9,27 @@ impl Tensor {
     /// `self[k + 1] - self[k]` along a dimension, `n` times.
     ///
     /// [`diff_with`](Tensor::diff_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0, 9.0]);
+    /// assert_eq!(x.diff()?.to_vec::<f64>()?, [3.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diff(&self) -> Result<Tensor> {
         super::diff::diff(self, 1, -1, None, None)
     }
 
     /// [`diff`](Tensor::diff) with options: `n`, `dim`, `prepend`, `append`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0, 9.0]);
+    /// assert_eq!(x.diff_with(DiffOptions::new().n(2))?.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diff_with(&self, options: super::options::DiffOptions<'_>) -> Result<Tensor> {
         super::diff::diff(self, options.n, options.dim, options.prepend, options.append)
     }

@@ -9,11 +9,29 @@ impl Tensor {
     /// `sum(|self - other|^p)^(1/p)`, the p-norm of a difference.
     ///
     /// [`dist_with`](Tensor::dist_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert!(x.dist(&y)?.ravel()?.allclose(&Tensor::from([9.055]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn dist(&self, other: &Tensor) -> Result<Tensor> {
         super::distances::dist(self, other, Scalar::Int(2))
     }
 
     /// [`dist`](Tensor::dist) with options: `p`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.dist_with(&y, DistOptions::new().p(1))?.item::<f64>()?, 10.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn dist_with(&self, other: &Tensor, options: super::options::DistOptions) -> Result<Tensor> {
         super::distances::dist(self, other, options.p)
     }
@@ -21,11 +39,29 @@ impl Tensor {
     /// `y[i][j] = sum(|x1[i] - x2[j]|^p)^(1/p)`, the p-norms of all differences of rows.
     ///
     /// [`cdist_with`](Tensor::cdist_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[0.0, 0.0]]);
+    /// let b = Tensor::from([[3.0, 4.0]]);
+    /// assert_eq!(Tensor::cdist(&a, &b)?.to_vec::<f64>()?, [5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cdist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
         super::distances::cdist(x1, x2, 2.0, None)
     }
 
     /// [`cdist`](Tensor::cdist) with options: `p`, `compute_mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[0.0, 0.0]]);
+    /// let b = Tensor::from([[3.0, 4.0]]);
+    /// assert_eq!(Tensor::cdist_with(&a, &b, CdistOptions::new().p(1.0))?.to_vec::<f64>()?, [7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cdist_with(x1: &Tensor, x2: &Tensor, options: super::options::CdistOptions) -> Result<Tensor> {
         super::distances::cdist(
             x1,
@@ -38,16 +74,40 @@ impl Tensor {
     /// `sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order.
     ///
     /// [`pdist_with`](Tensor::pdist_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 0.0], [3.0, 4.0]]);
+    /// assert_eq!(x.pdist()?.to_vec::<f64>()?, [5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pdist(&self) -> Result<Tensor> {
         super::distances::pdist(self, 2.0)
     }
 
     /// [`pdist`](Tensor::pdist) with options: `p`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 0.0], [3.0, 4.0]]);
+    /// assert_eq!(x.pdist_with(PdistOptions::new().p(1.0))?.to_vec::<f64>()?, [7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pdist_with(&self, options: super::options::PdistOptions) -> Result<Tensor> {
         super::distances::pdist(self, options.p)
     }
 
     /// `self` summed to a size that broadcasts to its own.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.sum_to_size(&[1, 2])?.sizes(), [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sum_to_size(&self, size: &[i64]) -> Result<Tensor> {
         super::distances::sum_to_size(self, size)
     }
@@ -55,11 +115,29 @@ impl Tensor {
     /// `sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension.
     ///
     /// [`pairwise_distance_with`](Tensor::pairwise_distance_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[0.0, 0.0]]);
+    /// let b = Tensor::from([[3.0, 4.0]]);
+    /// assert!(Tensor::pairwise_distance(&a, &b)?.allclose(&Tensor::from([5.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pairwise_distance(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
         super::distances::pairwise_distance(x1, x2, 2.0, 1e-6, false)
     }
 
     /// [`pairwise_distance`](Tensor::pairwise_distance) with options: `p`, `eps`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[0.0, 0.0]]);
+    /// let b = Tensor::from([[3.0, 4.0]]);
+    /// assert!(Tensor::pairwise_distance_with(&a, &b, PairwiseDistanceOptions::new().p(1.0))?.allclose(&Tensor::from([7.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pairwise_distance_with(
         x1: &Tensor,
         x2: &Tensor,

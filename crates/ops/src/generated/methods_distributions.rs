@@ -9,12 +9,29 @@ impl Tensor {
     /// Fills `self` with random numbers of the uniform distribution from `from` to below `to`.
     ///
     /// [`uniform_with_`](Tensor::uniform_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.uniform_(2.0, 2.0)?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn uniform_(&self, from: f64, to: f64) -> Result<&Tensor> {
         super::distributions::uniform_(self, from, to, None)?;
         Ok(self)
     }
 
     /// [`uniform_`](Tensor::uniform_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.uniform_with_(2.0, 2.0, UniformOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn uniform_with_(
         &self,
         from: f64,
@@ -28,12 +45,29 @@ impl Tensor {
     /// Fills `self` with random numbers of the normal distribution, with the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
     ///
     /// [`normal_with_`](Tensor::normal_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.normal_(2.0, 0.0)?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn normal_(&self, mean: f64, std: f64) -> Result<&Tensor> {
         super::distributions::normal_(self, mean, std, None)?;
         Ok(self)
     }
 
     /// [`normal_`](Tensor::normal_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.normal_with_(2.0, 0.0, NormalOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn normal_with_(
         &self,
         mean: f64,
@@ -47,12 +81,29 @@ impl Tensor {
     /// Fills `self` with random numbers of the exponential distribution, with the density `lambd * exp(-lambd * x)`.
     ///
     /// [`exponential_with_`](Tensor::exponential_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.exponential_(1.0)?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn exponential_(&self, lambd: f64) -> Result<&Tensor> {
         super::distributions::exponential_(self, lambd, None)?;
         Ok(self)
     }
 
     /// [`exponential_`](Tensor::exponential_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.exponential_with_(1.0, ExponentialOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn exponential_with_(
         &self,
         lambd: f64,
@@ -65,12 +116,29 @@ impl Tensor {
     /// Fills `self` with random numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
     ///
     /// [`cauchy_with_`](Tensor::cauchy_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.cauchy_(0.0, 1.0)?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cauchy_(&self, median: f64, sigma: f64) -> Result<&Tensor> {
         super::distributions::cauchy_(self, median, sigma, None)?;
         Ok(self)
     }
 
     /// [`cauchy_`](Tensor::cauchy_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.cauchy_with_(0.0, 1.0, CauchyOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cauchy_with_(
         &self,
         median: f64,
@@ -84,12 +152,29 @@ impl Tensor {
     /// Fills `self` with `exp(x)` for random x of the normal distribution with the given mean and standard deviation.
     ///
     /// [`log_normal_with_`](Tensor::log_normal_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.log_normal_(0.0, 1.0)?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log_normal_(&self, mean: f64, std: f64) -> Result<&Tensor> {
         super::distributions::log_normal_(self, mean, std, None)?;
         Ok(self)
     }
 
     /// [`log_normal_`](Tensor::log_normal_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.log_normal_with_(0.0, 1.0, LogNormalOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log_normal_with_(
         &self,
         mean: f64,
@@ -103,12 +188,29 @@ impl Tensor {
     /// Fills `self` with random numbers of the geometric distribution: the number k of trials up to the first success, with probability `(1 - p)^(k - 1) * p`.
     ///
     /// [`geometric_with_`](Tensor::geometric_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.geometric_(0.5)?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn geometric_(&self, p: f64) -> Result<&Tensor> {
         super::distributions::geometric_(self, p, None)?;
         Ok(self)
     }
 
     /// [`geometric_`](Tensor::geometric_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.geometric_with_(0.5, GeometricOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn geometric_with_(&self, p: f64, options: super::options::GeometricOptions<'_>) -> Result<&Tensor> {
         super::distributions::geometric_(self, p, options.generator)?;
         Ok(self)
@@ -117,12 +219,29 @@ impl Tensor {
     /// Fills `self` with random integers from 0 to the maximum up to which the dtype represents all integers.
     ///
     /// [`random_with_`](Tensor::random_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.random_()?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn random_(&self) -> Result<&Tensor> {
         super::distributions::random_(self, None)?;
         Ok(self)
     }
 
     /// [`random_`](Tensor::random_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.random_with_(RandomOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn random_with_(&self, options: super::options::RandomOptions<'_>) -> Result<&Tensor> {
         super::distributions::random_(self, options.generator)?;
         Ok(self)
@@ -131,12 +250,29 @@ impl Tensor {
     /// Fills `self` with random integers from 0 to below `to`.
     ///
     /// [`random_to_with_`](Tensor::random_to_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.random_to_(5)?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn random_to_(&self, to: i64) -> Result<&Tensor> {
         super::distributions::random__to(self, to, None)?;
         Ok(self)
     }
 
     /// [`random_to_`](Tensor::random_to_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.random_to_with_(5, RandomToOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn random_to_with_(&self, to: i64, options: super::options::RandomToOptions<'_>) -> Result<&Tensor> {
         super::distributions::random__to(self, to, options.generator)?;
         Ok(self)
@@ -145,12 +281,29 @@ impl Tensor {
     /// Fills `self` with random integers from `from` to below `to`, or to the maximum of the dtype.
     ///
     /// [`random_from_with_`](Tensor::random_from_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.random_from_(3, 4)?.to_vec::<f64>()?, [3.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn random_from_(&self, from: i64, to: impl Into<Option<i64>>) -> Result<&Tensor> {
         super::distributions::random__from(self, from, to.into(), None)?;
         Ok(self)
     }
 
     /// [`random_from_`](Tensor::random_from_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.random_from_with_(3, 4, RandomFromOptions::new().generator(&generator))?.to_vec::<f64>()?, [3.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn random_from_with_(
         &self,
         from: i64,
@@ -164,12 +317,29 @@ impl Tensor {
     /// Fills `self` with ones with probability `p`, and zeros otherwise.
     ///
     /// [`bernoulli_with_`](Tensor::bernoulli_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.bernoulli_(1.0)?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bernoulli_(&self, p: f64) -> Result<&Tensor> {
         super::distributions::bernoulli__float(self, p, None)?;
         Ok(self)
     }
 
     /// [`bernoulli_`](Tensor::bernoulli_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.bernoulli_with_(1.0, BernoulliOptions::new().generator(&generator))?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bernoulli_with_(&self, p: f64, options: super::options::BernoulliOptions<'_>) -> Result<&Tensor> {
         super::distributions::bernoulli__float(self, p, options.generator)?;
         Ok(self)
@@ -178,12 +348,29 @@ impl Tensor {
     /// Fills `self` with ones with the probabilities in `p`, and zeros otherwise.
     ///
     /// [`bernoulli_tensor_with_`](Tensor::bernoulli_tensor_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.bernoulli_tensor_(&Tensor::from([0.0, 1.0]))?.to_vec::<f64>()?, [0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bernoulli_tensor_(&self, p: &Tensor) -> Result<&Tensor> {
         super::distributions::bernoulli__tensor(self, p, None)?;
         Ok(self)
     }
 
     /// [`bernoulli_tensor_`](Tensor::bernoulli_tensor_) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.bernoulli_tensor_with_(&Tensor::from([0.0, 1.0]), BernoulliTensorOptions::new().generator(&generator))?.to_vec::<f64>()?, [0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bernoulli_tensor_with_(
         &self,
         p: &Tensor,
@@ -196,11 +383,28 @@ impl Tensor {
     /// Ones with the probabilities in `self`, and zeros otherwise.
     ///
     /// [`bernoulli_with`](Tensor::bernoulli_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// assert_eq!(x.bernoulli()?.to_vec::<f64>()?, [0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bernoulli(&self) -> Result<Tensor> {
         super::distributions::bernoulli(self, None)
     }
 
     /// [`bernoulli`](Tensor::bernoulli) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// assert_eq!(x.bernoulli_with(BernoulliOptions::new().generator(&generator))?.to_vec::<f64>()?, [0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bernoulli_with(&self, options: super::options::BernoulliOptions<'_>) -> Result<Tensor> {
         super::distributions::bernoulli(self, options.generator)
     }
@@ -208,11 +412,28 @@ impl Tensor {
     /// Ones with probability `p`, and zeros otherwise, in the sizes of `self`.
     ///
     /// [`bernoulli_p_with`](Tensor::bernoulli_p_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.5]);
+    /// assert_eq!(x.bernoulli_p(1.0)?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bernoulli_p(&self, p: f64) -> Result<Tensor> {
         super::distributions::bernoulli_p(self, p, None)
     }
 
     /// [`bernoulli_p`](Tensor::bernoulli_p) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.5, 0.5]);
+    /// assert_eq!(x.bernoulli_p_with(1.0, BernoulliPOptions::new().generator(&generator))?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bernoulli_p_with(&self, p: f64, options: super::options::BernoulliPOptions<'_>) -> Result<Tensor> {
         super::distributions::bernoulli_p(self, p, options.generator)
     }

@@ -7,17 +7,45 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([7.0, -7.0]);
+    /// let y = Tensor::from([2.0]);
+    /// assert_eq!(x.div_mode(&y, RoundingMode::Floor)?.to_vec::<f64>()?, [3.0, -4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn div_mode(&self, other: &Tensor, rounding_mode: super::options::RoundingMode) -> Result<Tensor> {
         super::division::div_tensor_mode(self, other, Some(rounding_mode.as_str()))
     }
 
     /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([7.0, -7.0]);
+    /// let y = Tensor::from([2.0]);
+    /// let expected = x.div_mode(&y, RoundingMode::Floor)?.to(x.dtype())?;
+    /// x.div_mode_(&y, RoundingMode::Floor)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn div_mode_(&self, other: &Tensor, rounding_mode: super::options::RoundingMode) -> Result<&Tensor> {
         super::division::div__tensor_mode(self, other, Some(rounding_mode.as_str()))?;
         Ok(self)
     }
 
     /// `self / other` for a number, rounded by `rounding_mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([7.0, -7.0]);
+    /// assert_eq!(x.div_scalar_mode(2, RoundingMode::Trunc)?.to_vec::<f64>()?, [3.0, -3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn div_scalar_mode(
         &self,
         other: impl Into<Scalar>,
@@ -27,6 +55,14 @@ impl Tensor {
     }
 
     /// `self /= other` for a number, rounded by `rounding_mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([7.0]);
+    /// assert_eq!(x.div_scalar_mode_(2, RoundingMode::Floor)?.to_vec::<f64>()?, [3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn div_scalar_mode_(
         &self,
         other: impl Into<Scalar>,
@@ -37,88 +73,230 @@ impl Tensor {
     }
 
     /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.floor_divide(&y)?.to_vec::<f64>()?, [0.0, -4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn floor_divide(&self, other: &Tensor) -> Result<Tensor> {
         super::division::floor_divide(self, other)
     }
 
     /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.floor_divide(&y)?.to(x.dtype())?;
+    /// x.floor_divide_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn floor_divide_(&self, other: &Tensor) -> Result<&Tensor> {
         super::division::floor_divide__tensor(self, other)?;
         Ok(self)
     }
 
     /// `floor(self / other)`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.floor_divide_scalar(2)?.to_vec::<f64>()?, [0.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn floor_divide_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::division::floor_divide_scalar(self, other.into())
     }
 
     /// `self = floor(self / other)`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.floor_divide_scalar_(2)?.to_vec::<f64>()?, [0.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn floor_divide_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::floor_divide__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// Another name of `div`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.true_divide(&y)?.to_vec::<f64>()?, [0.5, -3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn true_divide(&self, other: &Tensor) -> Result<Tensor> {
         super::division::true_divide_tensor(self, other)
     }
 
     /// Another name of `div_`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([7.0]);
+    /// let y = Tensor::from([2.0]);
+    /// assert_eq!(x.true_divide_(&y)?.to_vec::<f64>()?, [3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn true_divide_(&self, other: &Tensor) -> Result<&Tensor> {
         super::division::true_divide__tensor(self, other)?;
         Ok(self)
     }
 
     /// Another name of `div`, for a number.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.true_divide_scalar(2)?.to_vec::<f64>()?, [0.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn true_divide_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::division::true_divide_scalar(self, other.into())
     }
 
     /// Another name of `div_`, for a number.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.true_divide_scalar_(2)?.to_vec::<f64>()?, [0.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn true_divide_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::true_divide__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.remainder(&y)?.to_vec::<f64>()?, [1.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn remainder(&self, other: &Tensor) -> Result<Tensor> {
         super::division::remainder_tensor(self, other)
     }
 
     /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.remainder(&y)?.to(x.dtype())?;
+    /// x.remainder_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn remainder_(&self, other: &Tensor) -> Result<&Tensor> {
         super::division::remainder__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self - other * floor(self / other)`, for a number `other`, with its sign.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.remainder_scalar(2)?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn remainder_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::division::remainder_scalar(self, other.into())
     }
 
     /// `self -= other * floor(self / other)`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.remainder_scalar_(2)?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn remainder_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::remainder__scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.fmod(&y)?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn fmod(&self, other: &Tensor) -> Result<Tensor> {
         super::division::fmod_tensor(self, other)
     }
 
     /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.fmod(&y)?.to(x.dtype())?;
+    /// x.fmod_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn fmod_(&self, other: &Tensor) -> Result<&Tensor> {
         super::division::fmod__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self - other * trunc(self / other)`, for a number `other`, with the sign of `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.fmod_scalar(2)?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn fmod_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::division::fmod_scalar(self, other.into())
     }
 
     /// `self -= other * trunc(self / other)`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert_eq!(x.fmod_scalar_(2)?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn fmod_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::fmod__scalar(self, other.into())?;
         Ok(self)

@@ -7,44 +7,108 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// In training, zeros with probability `p` and each element divided by `1 - p` otherwise; else `input` itself.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(Tensor::dropout(&x, 0.5, false)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::dropout(input, p, train)
     }
 
     /// In training, zeroes each element with probability `p` and divides the others by `1 - p`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.dropout_(0.5, false)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
         super::dropout::dropout_(self, p, train)?;
         Ok(self)
     }
 
     /// In training, zeros for whole channels with probability `p` and each other element divided by `1 - p`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(Tensor::feature_dropout(&x, 0.5, false)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::feature_dropout(input, p, train)
     }
 
     /// `feature_dropout` in place.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.feature_dropout_(0.5, false)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn feature_dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
         super::dropout::feature_dropout_(self, p, train)?;
         Ok(self)
     }
 
     /// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance are preserved.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(Tensor::alpha_dropout(&x, 0.5, false)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::alpha_dropout(input, p, train)
     }
 
     /// `alpha_dropout` in place.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.alpha_dropout_(0.5, false)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alpha_dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
         super::dropout::alpha_dropout_(self, p, train)?;
         Ok(self)
     }
 
     /// `alpha_dropout` of whole channels.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(Tensor::feature_alpha_dropout(&x, 0.5, false)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn feature_alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::feature_alpha_dropout(input, p, train)
     }
 
     /// `feature_alpha_dropout` in place.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.feature_alpha_dropout_(0.5, false)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn feature_alpha_dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
         super::dropout::feature_alpha_dropout_(self, p, train)?;
         Ok(self)

@@ -9,11 +9,27 @@ impl Tensor {
     /// The sum of products that an equation of subscripts describes; `path` lists the pairs of operands in the order of their contraction.
     ///
     /// [`einsum_with`](Tensor::einsum_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([[1.0, 2.0]]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::einsum("ij,j->i", &parts)?.to_vec::<f64>()?, [11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn einsum(equation: &str, tensors: &[Tensor]) -> Result<Tensor> {
         super::einsum::einsum(equation, tensors, None)
     }
 
     /// [`einsum`](Tensor::einsum) with options: `path`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::einsum_with("i,i->", &parts, EinsumOptions::new().path(&[0, 1]))?.item::<f64>()?, 11.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn einsum_with(
         equation: &str,
         tensors: &[Tensor],
@@ -23,11 +39,29 @@ impl Tensor {
     }
 
     /// `sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let y = Tensor::from([1.0, 10.0]);
+    /// assert_eq!(x.tensordot(&y, &[1], &[0])?.to_vec::<f64>()?, [21.0, 43.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tensordot(&self, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
         super::einsum::tensordot(self, other, dims_self, dims_other)
     }
 
     /// `sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.inner(&y)?.item::<f64>()?, 11.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn inner(&self, other: &Tensor) -> Result<Tensor> {
         super::einsum::inner(self, other)
     }

@@ -9,11 +9,29 @@ impl Tensor {
     /// The rows of the matrix `weight` at the given indices.
     ///
     /// [`embedding_with`](Tensor::embedding_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let weight = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let indices = Tensor::from([1i64, 0]);
+    /// assert_eq!(Tensor::embedding(&weight, &indices)?.to_vec::<f64>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn embedding(weight: &Tensor, indices: &Tensor) -> Result<Tensor> {
         super::embedding::embedding(weight, indices, -1, false, false)
     }
 
     /// [`embedding`](Tensor::embedding) with options: `padding_idx`, `scale_grad_by_freq`, `sparse`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let weight = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let indices = Tensor::from([1i64, 0]);
+    /// assert_eq!(Tensor::embedding_with(&weight, &indices, EmbeddingOptions::new().padding_idx(0))?.to_vec::<f64>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn embedding_with(
         weight: &Tensor,
         indices: &Tensor,

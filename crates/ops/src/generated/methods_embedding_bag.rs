@@ -9,6 +9,16 @@ impl Tensor {
     /// The sum (mode 0), mean (1) or maximum (2) of the rows of `weight` in each bag. `offsets` has the start of each bag in `indices`.
     ///
     /// [`embedding_bag_with`](Tensor::embedding_bag_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let weight = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let indices = Tensor::from([1i64, 0]);
+    /// let offsets = Tensor::from([0i64]);
+    /// assert_eq!(Tensor::embedding_bag(&weight, &indices, &offsets)?.0.to_vec::<f64>()?, [4.0, 6.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn embedding_bag(
         weight: &Tensor,
         indices: &Tensor,
@@ -18,6 +28,16 @@ impl Tensor {
     }
 
     /// [`embedding_bag`](Tensor::embedding_bag) with options: `scale_grad_by_freq`, `mode`, `sparse`, `per_sample_weights`, `include_last_offset`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let weight = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let indices = Tensor::from([1i64, 0]);
+    /// let offsets = Tensor::from([0i64]);
+    /// assert_eq!(Tensor::embedding_bag_with(&weight, &indices, &offsets, EmbeddingBagOptions::new().mode(EmbeddingBagMode::Max))?.0.to_vec::<f64>()?, [3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn embedding_bag_with(
         weight: &Tensor,
         indices: &Tensor,

@@ -9,6 +9,13 @@ impl Tensor {
     /// An uninitialized tensor.
     ///
     /// [`empty_with`](Tensor::empty_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::empty(&[2, 3], ())?.sizes(), [2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn empty(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::empty_memory_format(
@@ -22,6 +29,13 @@ impl Tensor {
     }
 
     /// [`empty`](Tensor::empty) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::empty_with(&[1, 2, 3, 4], (), EmptyOptions::new().memory_format(MemoryFormat::ChannelsLast))?.strides(), [24, 1, 8, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn empty_with(
         size: &[i64],
         tensor_options: impl Into<TensorOptions>,
@@ -39,6 +53,13 @@ impl Tensor {
     }
 
     /// A tensor filled with one value.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::full(&[2], 7, ScalarType::I64)?.to_vec::<i64>()?, [7, 7]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn full(
         size: &[i64],
         fill_value: impl Into<Scalar>,
@@ -56,18 +77,39 @@ impl Tensor {
     }
 
     /// A tensor of ones.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::ones(&[2], ScalarType::F64)?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ones(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::ones(size, options.dtype, options.layout, options.device, options.pin_memory)
     }
 
     /// A tensor of zeros.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::zeros(&[2, 2], ScalarType::F64)?.to_vec::<f64>()?, [0.0, 0.0, 0.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn zeros(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::zeros(size, options.dtype, options.layout, options.device, options.pin_memory)
     }
 
     /// An uninitialized tensor with the given strides.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::empty_strided(&[2, 3], &[1, 2], ())?.strides(), [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn empty_strided(size: &[i64], stride: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::empty_strided(
@@ -81,6 +123,13 @@ impl Tensor {
     }
 
     /// A tensor without dimensions that holds a number, by default of the default floating point dtype.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::scalar_tensor(2.5, ScalarType::F64)?.item::<f64>()?, 2.5);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scalar_tensor(s: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::scalar_tensor(
@@ -93,12 +142,26 @@ impl Tensor {
     }
 
     /// The identity matrix, `n x n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::eye(2, ScalarType::F64)?.to_vec::<f64>()?, [1.0, 0.0, 0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn eye(n: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::eye(n, options.dtype, options.layout, options.device, options.pin_memory)
     }
 
     /// A matrix, `n x m`, with ones on the diagonal and zeros elsewhere.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::eye_rectangular(2, 3, ScalarType::F64)?.to_vec::<f64>()?, [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn eye_rectangular(n: i64, m: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::eye_m(n, m, options.dtype, options.layout, options.device, options.pin_memory)
@@ -107,6 +170,14 @@ impl Tensor {
     /// An uninitialized tensor with the sizes, dtype, device and memory format of another.
     ///
     /// [`empty_like_with`](Tensor::empty_like_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.empty_like(())?.sizes(), [2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn empty_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::empty_like(
@@ -120,6 +191,14 @@ impl Tensor {
     }
 
     /// [`empty_like`](Tensor::empty_like) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.empty_like_with((), EmptyLikeOptions::new().memory_format(MemoryFormat::Contiguous))?.sizes(), [2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn empty_like_with(
         &self,
         tensor_options: impl Into<TensorOptions>,
@@ -139,6 +218,14 @@ impl Tensor {
     /// A tensor of zeros with the sizes and dtype of another.
     ///
     /// [`zeros_like_with`](Tensor::zeros_like_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// assert_eq!(x.zeros_like(())?.to_vec::<f64>()?, [0.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn zeros_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::zeros_like(
@@ -152,6 +239,14 @@ impl Tensor {
     }
 
     /// [`zeros_like`](Tensor::zeros_like) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.5, 2.5]]);
+    /// assert_eq!(x.zeros_like_with((), ZerosLikeOptions::new().memory_format(MemoryFormat::Contiguous))?.sizes(), [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn zeros_like_with(
         &self,
         tensor_options: impl Into<TensorOptions>,
@@ -171,6 +266,14 @@ impl Tensor {
     /// A tensor of ones with the sizes and dtype of another.
     ///
     /// [`ones_like_with`](Tensor::ones_like_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// assert_eq!(x.ones_like(())?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ones_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::ones_like(
@@ -184,6 +287,14 @@ impl Tensor {
     }
 
     /// [`ones_like`](Tensor::ones_like) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.5, 2.5]]);
+    /// assert_eq!(x.ones_like_with((), OnesLikeOptions::new().memory_format(MemoryFormat::Contiguous))?.sizes(), [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ones_like_with(
         &self,
         tensor_options: impl Into<TensorOptions>,
@@ -203,6 +314,14 @@ impl Tensor {
     /// A tensor filled with `fill_value`, with the sizes and dtype of another.
     ///
     /// [`full_like_with`](Tensor::full_like_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// assert_eq!(x.full_like(7, ())?.to_vec::<f64>()?, [7.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn full_like(
         &self,
         fill_value: impl Into<Scalar>,
@@ -221,6 +340,14 @@ impl Tensor {
     }
 
     /// [`full_like`](Tensor::full_like) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5]);
+    /// assert_eq!(x.full_like_with(7, (), FullLikeOptions::new().memory_format(MemoryFormat::Contiguous))?.to_vec::<f64>()?, [7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn full_like_with(
         &self,
         fill_value: impl Into<Scalar>,
@@ -240,6 +367,14 @@ impl Tensor {
     }
 
     /// An uninitialized tensor of the given sizes, with the dtype and device of another.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.new_empty(&[3], ())?.dtype(), ScalarType::F64);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new_empty(&self, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::new_empty(
@@ -253,6 +388,14 @@ impl Tensor {
     }
 
     /// An uninitialized tensor of the given sizes and strides, with the dtype and device of another.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.new_empty_strided(&[2, 3], &[1, 2], ())?.strides(), [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new_empty_strided(
         &self,
         size: &[i64],
@@ -272,6 +415,14 @@ impl Tensor {
     }
 
     /// A tensor filled with `fill_value`, with the dtype and device of another.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// assert_eq!(x.new_full(&[3], 7, ())?.to_vec::<f64>()?, [7.0, 7.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new_full(
         &self,
         size: &[i64],
@@ -291,6 +442,14 @@ impl Tensor {
     }
 
     /// A tensor of zeros, with the dtype and device of another.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// assert_eq!(x.new_zeros(&[3], ())?.to_vec::<f64>()?, [0.0, 0.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new_zeros(&self, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::new_zeros(
@@ -304,6 +463,14 @@ impl Tensor {
     }
 
     /// A tensor of ones, with the dtype and device of another.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// assert_eq!(x.new_ones(&[3], ())?.to_vec::<f64>()?, [1.0, 1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new_ones(&self, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::new_ones(
@@ -317,6 +484,13 @@ impl Tensor {
     }
 
     /// An uninitialized tensor whose dimensions have a given order in memory.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::empty_permuted(&[2, 3], &[1, 0], ())?.strides(), [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn empty_permuted(
         size: &[i64],
         physical_layout: &[i64],

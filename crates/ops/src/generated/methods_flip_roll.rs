@@ -7,21 +7,53 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// A copy with the order of the elements reversed along dimensions `dims`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.flip(&[0])?.to_vec::<f64>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn flip(&self, dims: &[i64]) -> Result<Tensor> {
         super::flip_roll::flip(self, dims)
     }
 
     /// A copy with the columns in reverse order.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.fliplr()?.to_vec::<f64>()?, [2.0, 1.0, 5.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn fliplr(&self) -> Result<Tensor> {
         super::flip_roll::fliplr(self)
     }
 
     /// A copy with the rows in reverse order.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.flipud()?.to_vec::<f64>()?, [3.0, 5.0, 1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn flipud(&self) -> Result<Tensor> {
         super::flip_roll::flipud(self)
     }
 
     /// Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.roll(1, 0)?.to_vec::<f64>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn roll(
         &self,
         shifts: impl super::options::IntList,
@@ -35,6 +67,14 @@ impl Tensor {
     }
 
     /// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.rot90(1, &[0, 1])?.to_vec::<f64>()?, [2.0, 4.0, 1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rot90(&self, k: i64, dims: &[i64]) -> Result<Tensor> {
         super::flip_roll::rot90(self, k, dims)
     }

@@ -9,11 +9,29 @@ impl Tensor {
     /// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension.
     ///
     /// [`gather_with`](Tensor::gather_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let index = Tensor::from([[1i64, 0]]);
+    /// assert_eq!(x.gather(0, &index)?.to_vec::<f64>()?, [3.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         super::gather_scatter::gather(self, dim, index, false)
     }
 
     /// [`gather`](Tensor::gather) with options: `sparse_grad`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let index = Tensor::from([[1i64, 0]]);
+    /// assert_eq!(x.gather_with(0, &index, GatherOptions::new().sparse_grad(false))?.to_vec::<f64>()?, [3.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gather_with(
         &self,
         dim: i64,
@@ -24,33 +42,91 @@ impl Tensor {
     }
 
     /// A copy of `self` with `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 0.0]]);
+    /// let index = Tensor::from([[1i64, 0]]);
+    /// let src = Tensor::from([[5.0, 6.0]]);
+    /// assert_eq!(x.scatter(1, &index, &src)?.to_vec::<f64>()?, [6.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         super::gather_scatter::scatter_src(self, dim, index, src)
     }
 
     /// Writes `self[index[i][j]][j] = src[i][j]` for `dim` 0, and so on; of equal indices the last one wins.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 0.0]]);
+    /// let index = Tensor::from([[1i64, 0]]);
+    /// let src = Tensor::from([[5.0, 6.0]]);
+    /// assert_eq!(x.scatter_(1, &index, &src)?.to_vec::<f64>()?, [6.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<&Tensor> {
         super::gather_scatter::scatter__src(self, dim, index, src)?;
         Ok(self)
     }
 
     /// A copy of `self` with `value` at the given indices along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 0.0]]);
+    /// let index = Tensor::from([[1i64, 0]]);
+    /// assert_eq!(x.scatter_value(1, &index, 7)?.to_vec::<f64>()?, [7.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
         super::gather_scatter::scatter_value(self, dim, index, value.into())
     }
 
     /// Writes `value` at the given indices along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 0.0]]);
+    /// let index = Tensor::from([[1i64, 0]]);
+    /// assert_eq!(x.scatter_value_(1, &index, 7)?.to_vec::<f64>()?, [7.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::gather_scatter::scatter__value(self, dim, index, value.into())?;
         Ok(self)
     }
 
     /// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.scatter_add(0, &index, &src)?.to_vec::<f64>()?, [12.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         super::gather_scatter::scatter_add(self, dim, index, src)
     }
 
     /// Adds `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on, in the order of `index`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.scatter_add_(0, &index, &src)?.to_vec::<f64>()?, [12.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<&Tensor> {
         super::gather_scatter::scatter_add_(self, dim, index, src)?;
         Ok(self)
@@ -59,6 +135,16 @@ impl Tensor {
     /// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
     ///
     /// [`scatter_reduce_with`](Tensor::scatter_reduce_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.scatter_reduce(0, &index, &src, ScatterReduction::Amax)?.to_vec::<f64>()?, [6.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter_reduce(
         &self,
         dim: i64,
@@ -70,6 +156,16 @@ impl Tensor {
     }
 
     /// [`scatter_reduce`](Tensor::scatter_reduce) with options: `include_self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.scatter_reduce_with(0, &index, &src, ScatterReduction::Mean, ScatterReduceOptions::new().include_self(false))?.to_vec::<f64>()?, [5.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter_reduce_with(
         &self,
         dim: i64,
@@ -91,6 +187,18 @@ impl Tensor {
     /// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`. The result is written into `self`.
     ///
     /// [`scatter_reduce_with_`](Tensor::scatter_reduce_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// let expected = x.scatter_reduce(0, &index, &src, ScatterReduction::Amax)?.to(x.dtype())?;
+    /// x.scatter_reduce_(0, &index, &src, ScatterReduction::Amax)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter_reduce_(
         &self,
         dim: i64,
@@ -103,6 +211,18 @@ impl Tensor {
     }
 
     /// [`scatter_reduce_`](Tensor::scatter_reduce_) with options: `include_self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// let expected = x.scatter_reduce_with(0, &index, &src, ScatterReduction::Mean, ScatterReduceOptions::new().include_self(false))?.to(x.dtype())?;
+    /// x.scatter_reduce_with_(0, &index, &src, ScatterReduction::Mean, ScatterReduceOptions::new().include_self(false))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn scatter_reduce_with_(
         &self,
         dim: i64,
@@ -125,11 +245,29 @@ impl Tensor {
     /// `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor.
     ///
     /// [`take_along_dim_with`](Tensor::take_along_dim_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0]);
+    /// let indices = Tensor::from([1i64, 0]);
+    /// assert_eq!(x.take_along_dim(&indices)?.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn take_along_dim(&self, indices: &Tensor) -> Result<Tensor> {
         super::gather_scatter::take_along_dim(self, indices, None)
     }
 
     /// [`take_along_dim`](Tensor::take_along_dim) with options: `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[3.0, 1.0]]);
+    /// let indices = Tensor::from([[1i64, 0]]);
+    /// assert_eq!(x.take_along_dim_with(&indices, TakeAlongDimOptions::new().dim(1))?.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn take_along_dim_with(
         &self,
         indices: &Tensor,

@@ -7,66 +7,178 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// The greatest common divisor; 0 for two zeros.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// assert_eq!(x.gcd(&y)?.to_vec::<i64>()?, [2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gcd(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::gcd(self, other)
     }
 
     /// The greatest common divisor; 0 for two zeros. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// let expected = x.gcd(&y)?.to(x.dtype())?;
+    /// x.gcd_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gcd_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::gcd_(self, other)?;
         Ok(self)
     }
 
     /// The least common multiple; 0 if one of the numbers is 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// assert_eq!(x.lcm(&y)?.to_vec::<i64>()?, [12, 6]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lcm(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::lcm(self, other)
     }
 
     /// The least common multiple; 0 if one of the numbers is 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// let expected = x.lcm(&y)?.to(x.dtype())?;
+    /// x.lcm_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lcm_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::lcm_(self, other)?;
         Ok(self)
     }
 
     /// `self << other`, the bits of `self` shifted left by `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// assert_eq!(x.bitwise_left_shift(&y)?.to_vec::<i64>()?, [48, 48]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_left_shift(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::bitwise_left_shift_tensor(self, other)
     }
 
     /// `self << other`, the bits of `self` shifted left by `other`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// let expected = x.bitwise_left_shift(&y)?.to(x.dtype())?;
+    /// x.bitwise_left_shift_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_left_shift_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::bitwise_left_shift__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self << other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_left_shift_scalar(2)?.to_vec::<i64>()?, [48, 24]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_left_shift_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::gcd_lcm_shift::bitwise_left_shift_tensor_scalar(self, other.into())
     }
 
     /// `self <<= other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_left_shift_scalar_(2)?.to_vec::<i64>()?, [48, 24]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_left_shift_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::gcd_lcm_shift::bitwise_left_shift__tensor_scalar(self, other.into())?;
         Ok(self)
     }
 
     /// `self >> other`, the bits of `self` shifted right by `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// assert_eq!(x.bitwise_right_shift(&y)?.to_vec::<i64>()?, [3, 0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_right_shift(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::bitwise_right_shift_tensor(self, other)
     }
 
     /// `self >> other`, the bits of `self` shifted right by `other`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// let y = Tensor::from([2i64, 3]);
+    /// let expected = x.bitwise_right_shift(&y)?.to(x.dtype())?;
+    /// x.bitwise_right_shift_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_right_shift_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::bitwise_right_shift__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self >> other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_right_shift_scalar(2)?.to_vec::<i64>()?, [3, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_right_shift_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::gcd_lcm_shift::bitwise_right_shift_tensor_scalar(self, other.into())
     }
 
     /// `self >>= other`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([12i64, 6]);
+    /// assert_eq!(x.bitwise_right_shift_scalar_(2)?.to_vec::<i64>()?, [3, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bitwise_right_shift_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::gcd_lcm_shift::bitwise_right_shift__tensor_scalar(self, other.into())?;
         Ok(self)

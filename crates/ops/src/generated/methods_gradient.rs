@@ -9,11 +9,27 @@ impl Tensor {
     /// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, with one-sided differences at the ends.
     ///
     /// [`gradient_with`](Tensor::gradient_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0, 9.0]);
+    /// assert_eq!(x.gradient()?[0].to_vec::<f64>()?, [3.0, 4.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gradient(&self) -> Result<Vec<Tensor>> {
         super::gradient::gradient_scalarint(self, None, None, 1)
     }
 
     /// [`gradient`](Tensor::gradient) with options: `spacing`, `dim`, `edge_order`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0, 9.0]);
+    /// assert_eq!(x.gradient_with(GradientOptions::new().spacing(2))?[0].to_vec::<f64>()?, [1.5, 2.0, 2.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gradient_with(&self, options: super::options::GradientOptions) -> Result<Vec<Tensor>> {
         super::gradient::gradient_scalarint(self, options.spacing, options.dim, options.edge_order)
     }

@@ -7,6 +7,15 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `grid_sampler_2d` or `grid_sampler_3d`, by the dimensions of `input`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 3.0]]]]);
+    /// let grid = Tensor::from([[[[0.0, 0.0]]]]);
+    /// assert_eq!(Tensor::grid_sampler(&x, &grid, GridSampleMode::Linear, GridSamplePadding::Zeros, true)?.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn grid_sampler(
         input: &Tensor,
         grid: &Tensor,
@@ -27,6 +36,15 @@ impl Tensor {
     ///
     /// Interpolation mode 0 is bilinear, 1 nearest, 2 bicubic. Outside of the image, padding mode 0 gives zeros, 1 the pixels at the
     /// border, 2 the reflected image.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 3.0]]]]);
+    /// let grid = Tensor::from([[[[0.0, 0.0]]]]);
+    /// assert_eq!(Tensor::grid_sampler_2d(&x, &grid, GridSampleMode::Linear, GridSamplePadding::Zeros, true)?.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn grid_sampler_2d(
         input: &Tensor,
         grid: &Tensor,
@@ -44,6 +62,15 @@ impl Tensor {
     }
 
     /// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 3.0]]]]]);
+    /// let grid = Tensor::from([[[[[0.0, 0.0, 0.0]]]]]);
+    /// assert_eq!(Tensor::grid_sampler_3d(&x, &grid, GridSampleMode::Linear, GridSamplePadding::Zeros, true)?.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn grid_sampler_3d(
         input: &Tensor,
         grid: &Tensor,
@@ -61,6 +88,14 @@ impl Tensor {
     }
 
     /// The grid, for `grid_sampler`, of an affine map for each image of `size`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let theta = Tensor::from([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]);
+    /// assert_eq!(Tensor::affine_grid_generator(&theta, &[1, 1, 1, 2], true)?.to_vec::<f64>()?, [-1.0, 0.0, 1.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn affine_grid_generator(theta: &Tensor, size: &[i64], align_corners: bool) -> Result<Tensor> {
         super::grid_sample::affine_grid_generator(theta, size, align_corners)
     }

@@ -7,6 +7,14 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0]]]]);
+    /// assert_eq!(x.im2col(&[1, 2], &[1, 1], &[0, 0], &[1, 1])?.to_vec::<f64>()?, [1.0, 2.0, 2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn im2col(
         &self,
         kernel_size: &[i64],
@@ -18,6 +26,14 @@ impl Tensor {
     }
 
     /// An image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0], [2.0, 3.0]]]);
+    /// assert_eq!(x.col2im(&[1, 3], &[1, 2], &[1, 1], &[0, 0], &[1, 1])?.to_vec::<f64>()?, [1.0, 4.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn col2im(
         &self,
         output_size: &[i64],

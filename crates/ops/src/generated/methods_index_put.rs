@@ -7,6 +7,14 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.index(&[Some(Tensor::from([2i64, 0]))])?.to_vec::<f64>()?, [3.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index(&self, indices: &[Option<Tensor>]) -> Result<Tensor> {
         super::index_put::index_tensor(self, indices)
     }
@@ -14,12 +22,30 @@ impl Tensor {
     /// Writes `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them.
     ///
     /// [`index_put_with_`](Tensor::index_put_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let values = Tensor::from([9.0]);
+    /// assert_eq!(x.index_put_(&[Some(Tensor::from([1i64]))], &values)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_put_(&self, indices: &[Option<Tensor>], values: &Tensor) -> Result<&Tensor> {
         super::index_put::index_put_(self, indices, values, false)?;
         Ok(self)
     }
 
     /// [`index_put_`](Tensor::index_put_) with options: `accumulate`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let values = Tensor::from([9.0]);
+    /// assert_eq!(x.index_put_with_(&[Some(Tensor::from([1i64]))], &values, IndexPutOptions::new().accumulate(true))?.to_vec::<f64>()?, [1.0, 11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_put_with_(
         &self,
         indices: &[Option<Tensor>],
@@ -33,11 +59,29 @@ impl Tensor {
     /// A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added.
     ///
     /// [`index_put_with`](Tensor::index_put_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let values = Tensor::from([9.0]);
+    /// assert_eq!(x.index_put(&[Some(Tensor::from([1i64]))], &values)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor) -> Result<Tensor> {
         super::index_put::index_put(self, indices, values, false)
     }
 
     /// [`index_put`](Tensor::index_put) with options: `accumulate`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let values = Tensor::from([9.0]);
+    /// assert_eq!(x.index_put_with(&[Some(Tensor::from([1i64]))], &values, IndexPutOptions::new().accumulate(true))?.to_vec::<f64>()?, [1.0, 11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_put_with(
         &self,
         indices: &[Option<Tensor>],
@@ -48,6 +92,15 @@ impl Tensor {
     }
 
     /// The elements of the flattened `self` at `index`; negative indices count from the end.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let index = Tensor::from([3i64, 0]);
+    /// assert_eq!(x.take(&index)?.to_vec::<f64>()?, [4.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
         super::index_put::take(self, index)
     }
@@ -55,12 +108,32 @@ impl Tensor {
     /// Writes the elements of `source` at the given indices of the flattened `self`, or adds them.
     ///
     /// [`put_with_`](Tensor::put_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// let source = Tensor::from([9.0]);
+    /// assert_eq!(x.put_(&index, &source)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn put_(&self, index: &Tensor, source: &Tensor) -> Result<&Tensor> {
         super::index_put::put_(self, index, source, false)?;
         Ok(self)
     }
 
     /// [`put_`](Tensor::put_) with options: `accumulate`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// let source = Tensor::from([9.0]);
+    /// assert_eq!(x.put_with_(&index, &source, PutOptions::new().accumulate(true))?.to_vec::<f64>()?, [1.0, 11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn put_with_(
         &self,
         index: &Tensor,
@@ -74,11 +147,31 @@ impl Tensor {
     /// A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there.
     ///
     /// [`put_with`](Tensor::put_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// let source = Tensor::from([9.0]);
+    /// assert_eq!(x.put(&index, &source)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn put(&self, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         super::index_put::put(self, index, source, false)
     }
 
     /// [`put`](Tensor::put) with options: `accumulate`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// let source = Tensor::from([9.0]);
+    /// assert_eq!(x.put_with(&index, &source, PutOptions::new().accumulate(true))?.to_vec::<f64>()?, [1.0, 11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn put_with(
         &self,
         index: &Tensor,

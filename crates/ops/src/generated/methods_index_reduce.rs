@@ -9,6 +9,16 @@ impl Tensor {
     /// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
     ///
     /// [`index_reduce_with`](Tensor::index_reduce_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.index_reduce(0, &index, &src, ScatterReduction::Prod)?.to_vec::<f64>()?, [30.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_reduce(
         &self,
         dim: i64,
@@ -20,6 +30,16 @@ impl Tensor {
     }
 
     /// [`index_reduce`](Tensor::index_reduce) with options: `include_self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.index_reduce_with(0, &index, &src, ScatterReduction::Amin, IndexReduceOptions::new().include_self(false))?.to_vec::<f64>()?, [5.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_reduce_with(
         &self,
         dim: i64,
@@ -34,6 +54,18 @@ impl Tensor {
     /// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum. The result is written into `self`.
     ///
     /// [`index_reduce_with_`](Tensor::index_reduce_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// let expected = x.index_reduce(0, &index, &src, ScatterReduction::Prod)?.to(x.dtype())?;
+    /// x.index_reduce_(0, &index, &src, ScatterReduction::Prod)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_reduce_(
         &self,
         dim: i64,
@@ -46,6 +78,18 @@ impl Tensor {
     }
 
     /// [`index_reduce_`](Tensor::index_reduce_) with options: `include_self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// let expected = x.index_reduce_with(0, &index, &src, ScatterReduction::Amin, IndexReduceOptions::new().include_self(false))?.to(x.dtype())?;
+    /// x.index_reduce_with_(0, &index, &src, ScatterReduction::Amin, IndexReduceOptions::new().include_self(false))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_reduce_with_(
         &self,
         dim: i64,

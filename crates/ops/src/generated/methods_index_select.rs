@@ -7,6 +7,15 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// The slices of `self` along `dim` at the indices in `index`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let index = Tensor::from([1i64]);
+    /// assert_eq!(x.index_select(0, &index)?.to_vec::<f64>()?, [3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         super::index_select::index_select(self, dim, index)
     }
@@ -14,11 +23,31 @@ impl Tensor {
     /// A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order.
     ///
     /// [`index_add_with`](Tensor::index_add_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.index_add(0, &index, &src)?.to_vec::<f64>()?, [12.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         super::index_select::index_add(self, dim, index, source, Scalar::Int(1))
     }
 
     /// [`index_add`](Tensor::index_add) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.index_add_with(0, &index, &src, IndexAddOptions::new().alpha(2))?.to_vec::<f64>()?, [23.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_add_with(
         &self,
         dim: i64,
@@ -32,12 +61,32 @@ impl Tensor {
     /// Adds `alpha` times the slices of `source` to the slices of `self` at `index`, in its order.
     ///
     /// [`index_add_with_`](Tensor::index_add_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.index_add_(0, &index, &src)?.to_vec::<f64>()?, [12.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<&Tensor> {
         super::index_select::index_add_(self, dim, index, source, Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`index_add_`](Tensor::index_add_) with options: `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([0i64, 0]);
+    /// let src = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.index_add_with_(0, &index, &src, IndexAddOptions::new().alpha(2))?.to_vec::<f64>()?, [23.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_add_with_(
         &self,
         dim: i64,
@@ -50,33 +99,91 @@ impl Tensor {
     }
 
     /// A copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// let src = Tensor::from([5.0]);
+    /// assert_eq!(x.index_copy(0, &index, &src)?.to_vec::<f64>()?, [1.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         super::index_select::index_copy(self, dim, index, source)
     }
 
     /// Replaces the slices of `self` at `index` by those of `source`; of equal indices the last one wins.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// let src = Tensor::from([5.0]);
+    /// assert_eq!(x.index_copy_(0, &index, &src)?.to_vec::<f64>()?, [1.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<&Tensor> {
         super::index_select::index_copy_(self, dim, index, source)?;
         Ok(self)
     }
 
     /// A copy of `self` with the slices at `index` filled with `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// assert_eq!(x.index_fill(0, &index, 9)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
         super::index_select::index_fill_int_scalar(self, dim, index, value.into())
     }
 
     /// Fills the slices of `self` at `index` with `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// assert_eq!(x.index_fill_(0, &index, 9)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_fill_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::index_select::index_fill__int_scalar(self, dim, index, value.into())?;
         Ok(self)
     }
 
     /// A copy of `self` with the slices at `index` filled with the only element of `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// let value = Tensor::scalar_tensor(9, ScalarType::F64)?;
+    /// assert_eq!(x.index_fill_tensor(0, &index, &value)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_fill_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
         super::index_select::index_fill_int_tensor(self, dim, index, value)
     }
 
     /// Fills the slices of `self` at `index` with the only element of `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let index = Tensor::from([1i64]);
+    /// let value = Tensor::scalar_tensor(9, ScalarType::F64)?;
+    /// assert_eq!(x.index_fill_tensor_(0, &index, &value)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn index_fill_tensor_(&self, dim: i64, index: &Tensor, value: &Tensor) -> Result<&Tensor> {
         super::index_select::index_fill__int_tensor(self, dim, index, value)?;
         Ok(self)
@@ -85,11 +192,27 @@ impl Tensor {
     /// For each element a vector of `num_classes` zeros with a one at that index; -1 stands for the maximum of the elements plus 1.
     ///
     /// [`one_hot_with`](Tensor::one_hot_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0i64, 2]);
+    /// assert_eq!(x.one_hot()?.to_vec::<i64>()?, [1, 0, 0, 0, 0, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn one_hot(&self) -> Result<Tensor> {
         super::index_select::one_hot(self, -1)
     }
 
     /// [`one_hot`](Tensor::one_hot) with options: `num_classes`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0i64, 1]);
+    /// assert_eq!(x.one_hot_with(OneHotOptions::new().num_classes(3))?.to_vec::<i64>()?, [1, 0, 0, 0, 1, 0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn one_hot_with(&self, options: super::options::OneHotOptions) -> Result<Tensor> {
         super::index_select::one_hot(self, options.num_classes)
     }

@@ -9,11 +9,29 @@ impl Tensor {
     /// Whether each element is in `test_elements`.
     ///
     /// [`isin_with`](Tensor::isin_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let set = Tensor::from([2.0, 3.0]);
+    /// assert_eq!(Tensor::isin(&x, &set)?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isin(elements: &Tensor, test_elements: &Tensor) -> Result<Tensor> {
         super::isin::isin_tensor_tensor(elements, test_elements, false, false)
     }
 
     /// [`isin`](Tensor::isin) with options: `assume_unique`, `invert`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let set = Tensor::from([2.0, 3.0]);
+    /// assert_eq!(Tensor::isin_with(&x, &set, IsinOptions::new().invert(true))?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isin_with(
         elements: &Tensor,
         test_elements: &Tensor,
@@ -25,11 +43,27 @@ impl Tensor {
     /// Whether each element equals a number.
     ///
     /// [`isin_scalar_with`](Tensor::isin_scalar_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(Tensor::isin_scalar(&x, 2)?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isin_scalar(elements: &Tensor, test_element: impl Into<Scalar>) -> Result<Tensor> {
         super::isin::isin_tensor_scalar(elements, test_element.into(), false, false)
     }
 
     /// [`isin_scalar`](Tensor::isin_scalar) with options: `assume_unique`, `invert`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(Tensor::isin_scalar_with(&x, 2, IsinScalarOptions::new().invert(true))?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isin_scalar_with(
         elements: &Tensor,
         test_element: impl Into<Scalar>,

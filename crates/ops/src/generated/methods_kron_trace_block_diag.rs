@@ -7,16 +7,41 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.kron(&y)?.to_vec::<f64>()?, [3.0, 4.0, 6.0, 8.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn kron(&self, other: &Tensor) -> Result<Tensor> {
         super::kron_trace_block_diag::kron(self, other)
     }
 
     /// `sum(self[i][i])`, the sum of the diagonal of a matrix.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.trace()?.item::<f64>()?, 6.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trace(&self) -> Result<Tensor> {
         super::kron_trace_block_diag::trace(self)
     }
 
     /// A matrix with the given matrices along its diagonal and zeros elsewhere.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::block_diag(&parts)?.to_vec::<f64>()?, [1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
         super::kron_trace_block_diag::block_diag(tensors)
     }

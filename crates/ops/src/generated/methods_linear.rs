@@ -9,11 +9,31 @@ impl Tensor {
     /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
     ///
     /// [`addbmm_with`](Tensor::addbmm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0]]);
+    /// let a = Tensor::from([[[1.0, 2.0]]]);
+    /// let b = Tensor::from([[[3.0], [4.0]]]);
+    /// assert_eq!(x.addbmm(&a, &b)?.to_vec::<f64>()?, [12.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         super::linear::addbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))
     }
 
     /// [`addbmm`](Tensor::addbmm) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0]]);
+    /// let a = Tensor::from([[[1.0, 2.0]]]);
+    /// let b = Tensor::from([[[3.0], [4.0]]]);
+    /// assert_eq!(x.addbmm_with(&a, &b, AddbmmOptions::new().beta(2))?.to_vec::<f64>()?, [13.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addbmm_with(
         &self,
         batch1: &Tensor,
@@ -26,12 +46,36 @@ impl Tensor {
     /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
     ///
     /// [`addbmm_with_`](Tensor::addbmm_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0]]);
+    /// let a = Tensor::from([[[1.0, 2.0]]]);
+    /// let b = Tensor::from([[[3.0], [4.0]]]);
+    /// let expected = x.addbmm(&a, &b)?.to(x.dtype())?;
+    /// x.addbmm_(&a, &b)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<&Tensor> {
         super::linear::addbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`addbmm_`](Tensor::addbmm_) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0]]);
+    /// let a = Tensor::from([[[1.0, 2.0]]]);
+    /// let b = Tensor::from([[[3.0], [4.0]]]);
+    /// let expected = x.addbmm_with(&a, &b, AddbmmOptions::new().beta(2))?.to(x.dtype())?;
+    /// x.addbmm_with_(&a, &b, AddbmmOptions::new().beta(2))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addbmm_with_(
         &self,
         batch1: &Tensor,
@@ -45,11 +89,31 @@ impl Tensor {
     /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
     ///
     /// [`addr_with`](Tensor::addr_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// let a = Tensor::from([2.0]);
+    /// let b = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.addr(&a, &b)?.to_vec::<f64>()?, [7.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         super::linear::addr(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1))
     }
 
     /// [`addr`](Tensor::addr) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// let a = Tensor::from([2.0]);
+    /// let b = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.addr_with(&a, &b, AddrOptions::new().alpha(2))?.to_vec::<f64>()?, [13.0, 17.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addr_with(
         &self,
         vec1: &Tensor,
@@ -62,12 +126,36 @@ impl Tensor {
     /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
     ///
     /// [`addr_with_`](Tensor::addr_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// let a = Tensor::from([2.0]);
+    /// let b = Tensor::from([3.0, 4.0]);
+    /// let expected = x.addr(&a, &b)?.to(x.dtype())?;
+    /// x.addr_(&a, &b)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> Result<&Tensor> {
         super::linear::addr_(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`addr_`](Tensor::addr_) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// let a = Tensor::from([2.0]);
+    /// let b = Tensor::from([3.0, 4.0]);
+    /// let expected = x.addr_with(&a, &b, AddrOptions::new().alpha(2))?.to(x.dtype())?;
+    /// x.addr_with_(&a, &b, AddrOptions::new().alpha(2))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addr_with_(
         &self,
         vec1: &Tensor,
@@ -79,11 +167,29 @@ impl Tensor {
     }
 
     /// `y[i][j] = self[i] * vec2[j]`, with type promotion.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.outer(&y)?.to_vec::<f64>()?, [3.0, 4.0, 6.0, 8.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
         super::linear::outer(self, vec2)
     }
 
     /// Another name of `outer`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.ger(&y)?.to_vec::<f64>()?, [3.0, 4.0, 6.0, 8.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ger(&self, vec2: &Tensor) -> Result<Tensor> {
         super::linear::ger(self, vec2)
     }
@@ -92,6 +198,15 @@ impl Tensor {
     ///
     /// The last two dimensions are those of matrices, the others are batch dimensions and broadcast. A vector is a row on the left and
     /// a column on the right, and the inserted dimension is removed from the result.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let y = Tensor::from([[1.0, 0.0], [1.0, 1.0]]);
+    /// assert_eq!(x.matmul(&y)?.to_vec::<f64>()?, [3.0, 2.0, 7.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         super::linear::matmul(self, other)
     }
@@ -99,11 +214,30 @@ impl Tensor {
     /// `input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`.
     ///
     /// [`linear_with`](Tensor::linear_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 4.0]);
+    /// let w = Tensor::from([[1.0, 2.0]]);
+    /// assert_eq!(Tensor::linear(&x, &w)?.to_vec::<f64>()?, [11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linear(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
         super::linear::linear(input, weight, None)
     }
 
     /// [`linear`](Tensor::linear) with options: `bias`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 4.0]);
+    /// let w = Tensor::from([[1.0, 2.0]]);
+    /// let b = Tensor::from([0.5]);
+    /// assert_eq!(Tensor::linear_with(&x, &w, LinearOptions::new().bias(&b))?.to_vec::<f64>()?, [11.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linear_with(
         input: &Tensor,
         weight: &Tensor,
@@ -115,11 +249,32 @@ impl Tensor {
     /// `input1 weight[o] input2 + bias[o]` for each output `o`, with `weight` of `out x in1 x in2`.
     ///
     /// [`bilinear_with`](Tensor::bilinear_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let b = Tensor::from([[3.0]]);
+    /// let w = Tensor::from([[[1.0], [2.0]]]);
+    /// assert_eq!(Tensor::bilinear(&a, &b, &w)?.to_vec::<f64>()?, [15.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor) -> Result<Tensor> {
         super::linear::bilinear(input1, input2, weight, None)
     }
 
     /// [`bilinear`](Tensor::bilinear) with options: `bias`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let b = Tensor::from([[3.0]]);
+    /// let w = Tensor::from([[[1.0], [2.0]]]);
+    /// let bias = Tensor::from([0.5]);
+    /// assert_eq!(Tensor::bilinear_with(&a, &b, &w, BilinearOptions::new().bias(&bias))?.to_vec::<f64>()?, [15.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bilinear_with(
         input1: &Tensor,
         input2: &Tensor,

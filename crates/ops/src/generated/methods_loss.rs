@@ -9,11 +9,29 @@ impl Tensor {
     /// `(self - target)^2`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
     ///
     /// [`mse_loss_with`](Tensor::mse_loss_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.mse_loss(&target)?.ravel()?.allclose(&Tensor::from([0.1562]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mse_loss(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::mse_loss(self, target, 1)
     }
 
     /// [`mse_loss`](Tensor::mse_loss) with options: `reduction`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.mse_loss_with(&target, MseLossOptions::new().reduction(Reduction::Sum))?.ravel()?.allclose(&Tensor::from([0.3125]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mse_loss_with(&self, target: &Tensor, options: super::options::MseLossOptions) -> Result<Tensor> {
         super::loss::mse_loss(self, target, options.reduction.as_int())
     }
@@ -21,11 +39,29 @@ impl Tensor {
     /// `abs(self - target)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
     ///
     /// [`l1_loss_with`](Tensor::l1_loss_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert_eq!(x.l1_loss(&target)?.item::<f64>()?, 0.375);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn l1_loss(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::l1_loss(self, target, 1)
     }
 
     /// [`l1_loss`](Tensor::l1_loss) with options: `reduction`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert_eq!(x.l1_loss_with(&target, L1LossOptions::new().reduction(Reduction::Sum))?.item::<f64>()?, 0.75);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn l1_loss_with(&self, target: &Tensor, options: super::options::L1LossOptions) -> Result<Tensor> {
         super::loss::l1_loss(self, target, options.reduction.as_int())
     }
@@ -33,11 +69,29 @@ impl Tensor {
     /// `0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
     ///
     /// [`smooth_l1_loss_with`](Tensor::smooth_l1_loss_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.smooth_l1_loss(&target)?.ravel()?.allclose(&Tensor::from([0.07812]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn smooth_l1_loss(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::smooth_l1_loss(self, target, 1, 1.0)
     }
 
     /// [`smooth_l1_loss`](Tensor::smooth_l1_loss) with options: `reduction`, `beta`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.smooth_l1_loss_with(&target, SmoothL1LossOptions::new().reduction(Reduction::Sum))?.ravel()?.allclose(&Tensor::from([0.1562]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn smooth_l1_loss_with(
         &self,
         target: &Tensor,
@@ -49,11 +103,29 @@ impl Tensor {
     /// `0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
     ///
     /// [`huber_loss_with`](Tensor::huber_loss_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.huber_loss(&target)?.ravel()?.allclose(&Tensor::from([0.07812]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn huber_loss(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::huber_loss(self, target, 1, 1.0)
     }
 
     /// [`huber_loss`](Tensor::huber_loss) with options: `reduction`, `delta`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.huber_loss_with(&target, HuberLossOptions::new().reduction(Reduction::Sum))?.ravel()?.allclose(&Tensor::from([0.1562]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn huber_loss_with(
         &self,
         target: &Tensor,
@@ -65,11 +137,29 @@ impl Tensor {
     /// `-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
     ///
     /// [`binary_cross_entropy_with`](Tensor::binary_cross_entropy_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.binary_cross_entropy(&target)?.ravel()?.allclose(&Tensor::from([0.4904]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn binary_cross_entropy(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::binary_cross_entropy(self, target, None, 1)
     }
 
     /// [`binary_cross_entropy`](Tensor::binary_cross_entropy) with options: `weight`, `reduction`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.binary_cross_entropy_with(&target, BinaryCrossEntropyOptions::new().reduction(Reduction::Sum))?.ravel()?.allclose(&Tensor::from([0.9808]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn binary_cross_entropy_with(
         &self,
         target: &Tensor,
@@ -81,11 +171,29 @@ impl Tensor {
     /// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 returns every loss, 1 the mean, 2 the sum.
     ///
     /// [`binary_cross_entropy_with_logits_with`](Tensor::binary_cross_entropy_with_logits_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.binary_cross_entropy_with_logits(&target)?.ravel()?.allclose(&Tensor::from([0.65]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn binary_cross_entropy_with_logits(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::binary_cross_entropy_with_logits(self, target, None, None, 1)
     }
 
     /// [`binary_cross_entropy_with_logits`](Tensor::binary_cross_entropy_with_logits) with options: `weight`, `pos_weight`, `reduction`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert!(x.binary_cross_entropy_with_logits_with(&target, BinaryCrossEntropyWithLogitsOptions::new().reduction(Reduction::Sum))?.ravel()?.allclose(&Tensor::from([1.3]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn binary_cross_entropy_with_logits_with(
         &self,
         target: &Tensor,
@@ -103,11 +211,29 @@ impl Tensor {
     /// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
     ///
     /// [`kl_div_with`](Tensor::kl_div_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert_eq!(x.kl_div(&target)?.item::<f64>()?, -0.25);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn kl_div(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::kl_div(self, target, 1, false)
     }
 
     /// [`kl_div`](Tensor::kl_div) with options: `reduction`, `log_target`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 0.25]);
+    /// let target = Tensor::from([1.0, 0.0]);
+    /// assert_eq!(x.kl_div_with(&target, KlDivOptions::new().reduction(Reduction::Sum))?.item::<f64>()?, -0.5);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn kl_div_with(&self, target: &Tensor, options: super::options::KlDivOptions) -> Result<Tensor> {
         super::loss::kl_div(self, target, options.reduction.as_int(), options.log_target)
     }
@@ -115,11 +241,29 @@ impl Tensor {
     /// The mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`.
     ///
     /// [`multi_margin_loss_with`](Tensor::multi_margin_loss_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[2.0, 1.0], [0.0, 1.0]]);
+    /// let target = Tensor::from([0i64, 1]);
+    /// assert_eq!(x.multi_margin_loss(&target)?.item::<f64>()?, 0.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn multi_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::multi_margin_loss(self, target, Scalar::Int(1), Scalar::Int(1), None, 1)
     }
 
     /// [`multi_margin_loss`](Tensor::multi_margin_loss) with options: `p`, `margin`, `weight`, `reduction`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[2.0, 1.0], [0.0, 1.0]]);
+    /// let target = Tensor::from([0i64, 1]);
+    /// assert_eq!(x.multi_margin_loss_with(&target, MultiMarginLossOptions::new().reduction(Reduction::None))?.to_vec::<f64>()?, [0.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn multi_margin_loss_with(
         &self,
         target: &Tensor,
@@ -138,11 +282,29 @@ impl Tensor {
     /// `sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes.
     ///
     /// [`multilabel_margin_loss_with`](Tensor::multilabel_margin_loss_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 1.0]);
+    /// let target = Tensor::from([1i64, -1]);
+    /// assert_eq!(x.multilabel_margin_loss(&target)?.item::<f64>()?, 0.25);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn multilabel_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::multilabel_margin_loss(self, target, 1)
     }
 
     /// [`multilabel_margin_loss`](Tensor::multilabel_margin_loss) with options: `reduction`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.5, 1.0]);
+    /// let target = Tensor::from([1i64, -1]);
+    /// assert_eq!(x.multilabel_margin_loss_with(&target, MultilabelMarginLossOptions::new().reduction(Reduction::Sum))?.item::<f64>()?, 0.25);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn multilabel_margin_loss_with(
         &self,
         target: &Tensor,
@@ -154,11 +316,29 @@ impl Tensor {
     /// `nll_loss` with the classes in dimension 1 and any number of dimensions after it.
     ///
     /// [`nll_loss_with`](Tensor::nll_loss_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[2.0, 1.0], [0.0, 1.0]]);
+    /// let target = Tensor::from([0i64, 1]);
+    /// assert_eq!(x.nll_loss(&target)?.item::<f64>()?, -1.5);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nll_loss(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::nll_loss_nd(self, target, None, 1, -100)
     }
 
     /// [`nll_loss`](Tensor::nll_loss) with options: `weight`, `reduction`, `ignore_index`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[2.0, 1.0], [0.0, 1.0]]);
+    /// let target = Tensor::from([0i64, 1]);
+    /// assert_eq!(x.nll_loss_with(&target, NllLossOptions::new().reduction(Reduction::None))?.to_vec::<f64>()?, [-2.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nll_loss_with(
         &self,
         target: &Tensor,
@@ -176,11 +356,29 @@ impl Tensor {
     /// `-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
     ///
     /// [`cross_entropy_loss_with`](Tensor::cross_entropy_loss_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[2.0, 1.0], [0.0, 1.0]]);
+    /// let target = Tensor::from([0i64, 1]);
+    /// assert!(x.cross_entropy_loss(&target)?.ravel()?.allclose(&Tensor::from([0.3133]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cross_entropy_loss(&self, target: &Tensor) -> Result<Tensor> {
         super::loss::cross_entropy_loss(self, target, None, 1, -100, 0.0)
     }
 
     /// [`cross_entropy_loss`](Tensor::cross_entropy_loss) with options: `weight`, `reduction`, `ignore_index`, `label_smoothing`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[2.0, 1.0], [0.0, 1.0]]);
+    /// let target = Tensor::from([0i64, 1]);
+    /// assert!(x.cross_entropy_loss_with(&target, CrossEntropyLossOptions::new().reduction(Reduction::None))?.allclose(&Tensor::from([0.3133, 0.3133]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cross_entropy_loss_with(
         &self,
         target: &Tensor,

@@ -7,17 +7,46 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The elements where `mask` is true, in row-major order; `self` and `mask` are broadcast.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mask = Tensor::from([true, false]);
+    /// assert_eq!(x.masked_select(&mask)?.to_vec::<f64>()?, [1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         super::masked_select::masked_select(self, mask)
     }
 
     /// Writes the elements of `source`, in their order, where `mask` is true.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mask = Tensor::from([true, false]);
+    /// let source = Tensor::from([9.0]);
+    /// assert_eq!(x.masked_scatter_(&mask, &source)?.to_vec::<f64>()?, [9.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<&Tensor> {
         super::masked_select::masked_scatter_(self, mask, source)?;
         Ok(self)
     }
 
     /// A copy of `self` with the elements of `source`, in their order, where `mask` is true.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mask = Tensor::from([true, false]);
+    /// let source = Tensor::from([9.0]);
+    /// assert_eq!(x.masked_scatter(&mask, &source)?.to_vec::<f64>()?, [9.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
         super::masked_select::masked_scatter(self, mask, source)
     }

@@ -7,11 +7,29 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let y = Tensor::from([[1.0, 0.0], [1.0, 1.0]]);
+    /// assert_eq!(x.mm(&y)?.to_vec::<f64>()?, [3.0, 2.0, 7.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
         super::matmul::mm(self, mat2)
     }
 
     /// `y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0], [3.0, 4.0]]]);
+    /// let y = Tensor::from([[[1.0, 0.0], [1.0, 1.0]]]);
+    /// assert_eq!(x.bmm(&y)?.to_vec::<f64>()?, [3.0, 2.0, 7.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
         super::matmul::bmm(self, mat2)
     }
@@ -19,11 +37,31 @@ impl Tensor {
     /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
     ///
     /// [`addmm_with`](Tensor::addmm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0]]);
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let b = Tensor::from([[3.0], [4.0]]);
+    /// assert_eq!(x.addmm(&a, &b)?.to_vec::<f64>()?, [12.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         super::matmul::addmm(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1))
     }
 
     /// [`addmm`](Tensor::addmm) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0]]);
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let b = Tensor::from([[3.0], [4.0]]);
+    /// assert_eq!(x.addmm_with(&a, &b, AddmmOptions::new().beta(2).alpha(0.5))?.to_vec::<f64>()?, [7.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addmm_with(
         &self,
         mat1: &Tensor,
@@ -36,12 +74,36 @@ impl Tensor {
     /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0. The result is written into `self`.
     ///
     /// [`addmm_with_`](Tensor::addmm_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0]]);
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let b = Tensor::from([[3.0], [4.0]]);
+    /// let expected = x.addmm(&a, &b)?.to(x.dtype())?;
+    /// x.addmm_(&a, &b)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> Result<&Tensor> {
         super::matmul::addmm_(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`addmm_`](Tensor::addmm_) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0]]);
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let b = Tensor::from([[3.0], [4.0]]);
+    /// let expected = x.addmm_with(&a, &b, AddmmOptions::new().beta(2).alpha(0.5))?.to(x.dtype())?;
+    /// x.addmm_with_(&a, &b, AddmmOptions::new().beta(2).alpha(0.5))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addmm_with_(
         &self,
         mat1: &Tensor,
@@ -55,11 +117,31 @@ impl Tensor {
     /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
     ///
     /// [`baddbmm_with`](Tensor::baddbmm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0]]]);
+    /// let a = Tensor::from([[[1.0, 2.0]]]);
+    /// let b = Tensor::from([[[3.0], [4.0]]]);
+    /// assert_eq!(x.baddbmm(&a, &b)?.to_vec::<f64>()?, [12.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         super::matmul::baddbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))
     }
 
     /// [`baddbmm`](Tensor::baddbmm) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0]]]);
+    /// let a = Tensor::from([[[1.0, 2.0]]]);
+    /// let b = Tensor::from([[[3.0], [4.0]]]);
+    /// assert_eq!(x.baddbmm_with(&a, &b, BaddbmmOptions::new().beta(2))?.to_vec::<f64>()?, [13.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn baddbmm_with(
         &self,
         batch1: &Tensor,
@@ -72,12 +154,36 @@ impl Tensor {
     /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
     ///
     /// [`baddbmm_with_`](Tensor::baddbmm_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0]]]);
+    /// let a = Tensor::from([[[1.0, 2.0]]]);
+    /// let b = Tensor::from([[[3.0], [4.0]]]);
+    /// let expected = x.baddbmm(&a, &b)?.to(x.dtype())?;
+    /// x.baddbmm_(&a, &b)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<&Tensor> {
         super::matmul::baddbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`baddbmm_`](Tensor::baddbmm_) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0]]]);
+    /// let a = Tensor::from([[[1.0, 2.0]]]);
+    /// let b = Tensor::from([[[3.0], [4.0]]]);
+    /// let expected = x.baddbmm_with(&a, &b, BaddbmmOptions::new().beta(2))?.to(x.dtype())?;
+    /// x.baddbmm_with_(&a, &b, BaddbmmOptions::new().beta(2))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn baddbmm_with_(
         &self,
         batch1: &Tensor,
@@ -89,6 +195,15 @@ impl Tensor {
     }
 
     /// `y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let y = Tensor::from([1.0, -1.0]);
+    /// assert_eq!(x.mv(&y)?.to_vec::<f64>()?, [-1.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mv(&self, vec: &Tensor) -> Result<Tensor> {
         super::matmul::mv(self, vec)
     }
@@ -96,11 +211,31 @@ impl Tensor {
     /// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
     ///
     /// [`addmv_with`](Tensor::addmv_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let v = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.addmv(&a, &v)?.to_vec::<f64>()?, [12.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
         super::matmul::addmv(self, mat, vec, Scalar::Int(1), Scalar::Int(1))
     }
 
     /// [`addmv`](Tensor::addmv) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let v = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.addmv_with(&a, &v, AddmvOptions::new().beta(2))?.to_vec::<f64>()?, [13.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addmv_with(
         &self,
         mat: &Tensor,
@@ -113,12 +248,36 @@ impl Tensor {
     /// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
     ///
     /// [`addmv_with_`](Tensor::addmv_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let v = Tensor::from([3.0, 4.0]);
+    /// let expected = x.addmv(&a, &v)?.to(x.dtype())?;
+    /// x.addmv_(&a, &v)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> Result<&Tensor> {
         super::matmul::addmv_(self, mat, vec, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`addmv_`](Tensor::addmv_) with options: `beta`, `alpha`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// let a = Tensor::from([[1.0, 2.0]]);
+    /// let v = Tensor::from([3.0, 4.0]);
+    /// let expected = x.addmv_with(&a, &v, AddmvOptions::new().beta(2))?.to(x.dtype())?;
+    /// x.addmv_with_(&a, &v, AddmvOptions::new().beta(2))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addmv_with_(
         &self,
         mat: &Tensor,
@@ -130,11 +289,29 @@ impl Tensor {
     }
 
     /// `sum(self * tensor)` of two vectors, a tensor without dimensions.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.dot(&y)?.item::<f64>()?, 11.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
         super::matmul::dot(self, tensor)
     }
 
     /// `dot`: all dtypes are real.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([3.0, 4.0]);
+    /// assert_eq!(x.vdot(&y)?.item::<f64>()?, 11.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
         super::matmul::vdot(self, other)
     }

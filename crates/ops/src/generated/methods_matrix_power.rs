@@ -7,11 +7,27 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `self @ self @ ...`, a square matrix times itself `n` times.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0], [0.0, 1.0]]);
+    /// assert_eq!(x.linalg_matrix_power(3)?.to_vec::<f64>()?, [1.0, 3.0, 0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_power(&self, n: i64) -> Result<Tensor> {
         super::matrix_power::linalg_matrix_power(self, n)
     }
 
     /// Another name of `linalg_matrix_power`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0], [0.0, 1.0]]);
+    /// assert_eq!(x.matrix_power(3)?.to_vec::<f64>()?, [1.0, 3.0, 0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn matrix_power(&self, n: i64) -> Result<Tensor> {
         super::matrix_power::matrix_power(self, n)
     }

@@ -7,6 +7,14 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `max(self)`, the maximum of all elements; NaN if an element is NaN. It is an error if there are no elements.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.max()?.item::<f64>()?, 5.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max(&self) -> Result<Tensor> {
         super::max_min::max(self)
     }
@@ -14,11 +22,27 @@ impl Tensor {
     /// The maximum along a dimension and the index of the first element that equals it; NaN counts as the maximum.
     ///
     /// [`max_dim_with`](Tensor::max_dim_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.max_dim(1)?.0.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
         super::max_min::max_dim(self, dim, false)
     }
 
     /// [`max_dim`](Tensor::max_dim) with options: `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.max_dim_with(1, MaxDimOptions::new().keepdim(true))?.1.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_dim_with(&self, dim: i64, options: super::options::MaxDimOptions) -> Result<(Tensor, Tensor)> {
         super::max_min::max_dim(self, dim, options.keepdim)
     }
@@ -26,16 +50,40 @@ impl Tensor {
     /// The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
     ///
     /// [`amax_with`](Tensor::amax_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.amax()?.item::<f64>()?, 5.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn amax(&self) -> Result<Tensor> {
         super::max_min::amax(self, &[], false)
     }
 
     /// [`amax`](Tensor::amax) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.amax_dim(1)?.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn amax_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::max_min::amax(self, super::options::IntList::ints(&dim), false)
     }
 
     /// [`amax`](Tensor::amax) with options: `dim`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.amax_with(AmaxOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn amax_with(&self, options: super::options::AmaxOptions<'_>) -> Result<Tensor> {
         super::max_min::amax(self, options.dim, options.keepdim)
     }
@@ -43,21 +91,53 @@ impl Tensor {
     /// The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
     ///
     /// [`argmax_with`](Tensor::argmax_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.argmax()?.item::<i64>()?, 3);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn argmax(&self) -> Result<Tensor> {
         super::max_min::argmax(self, None, false)
     }
 
     /// [`argmax`](Tensor::argmax) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmax_dim(1)?.to_vec::<i64>()?, [1, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn argmax_dim(&self, dim: i64) -> Result<Tensor> {
         super::max_min::argmax(self, Some(dim), false)
     }
 
     /// [`argmax`](Tensor::argmax) with options: `dim`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmax_with(ArgmaxOptions::new().dim(1).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn argmax_with(&self, options: super::options::ArgmaxOptions) -> Result<Tensor> {
         super::max_min::argmax(self, options.dim, options.keepdim)
     }
 
     /// `min(self)`, the minimum of all elements; NaN if an element is NaN. It is an error if there are no elements.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.min()?.item::<f64>()?, 1.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn min(&self) -> Result<Tensor> {
         super::max_min::min(self)
     }
@@ -65,11 +145,27 @@ impl Tensor {
     /// The minimum along a dimension and the index of the first element that equals it; NaN counts as the minimum.
     ///
     /// [`min_dim_with`](Tensor::min_dim_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.min_dim(1)?.0.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn min_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
         super::max_min::min_dim(self, dim, false)
     }
 
     /// [`min_dim`](Tensor::min_dim) with options: `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.min_dim_with(1, MinDimOptions::new().keepdim(true))?.1.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn min_dim_with(&self, dim: i64, options: super::options::MinDimOptions) -> Result<(Tensor, Tensor)> {
         super::max_min::min_dim(self, dim, options.keepdim)
     }
@@ -77,16 +173,40 @@ impl Tensor {
     /// The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
     ///
     /// [`amin_with`](Tensor::amin_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.amin()?.item::<f64>()?, 1.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn amin(&self) -> Result<Tensor> {
         super::max_min::amin(self, &[], false)
     }
 
     /// [`amin`](Tensor::amin) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.amin_dim(1)?.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn amin_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::max_min::amin(self, super::options::IntList::ints(&dim), false)
     }
 
     /// [`amin`](Tensor::amin) with options: `dim`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.amin_with(AminOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn amin_with(&self, options: super::options::AminOptions<'_>) -> Result<Tensor> {
         super::max_min::amin(self, options.dim, options.keepdim)
     }
@@ -94,16 +214,40 @@ impl Tensor {
     /// The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
     ///
     /// [`argmin_with`](Tensor::argmin_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.argmin()?.item::<i64>()?, 0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn argmin(&self) -> Result<Tensor> {
         super::max_min::argmin(self, None, false)
     }
 
     /// [`argmin`](Tensor::argmin) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmin_dim(1)?.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn argmin_dim(&self, dim: i64) -> Result<Tensor> {
         super::max_min::argmin(self, Some(dim), false)
     }
 
     /// [`argmin`](Tensor::argmin) with options: `dim`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmin_with(ArgminOptions::new().dim(1).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn argmin_with(&self, options: super::options::ArgminOptions) -> Result<Tensor> {
         super::max_min::argmin(self, options.dim, options.keepdim)
     }
@@ -111,16 +255,40 @@ impl Tensor {
     /// The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN.
     ///
     /// [`aminmax_with`](Tensor::aminmax_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.aminmax()?.0.item::<f64>()?, 1.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
         super::max_min::aminmax(self, None, false)
     }
 
     /// [`aminmax`](Tensor::aminmax) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.aminmax_dim(1)?.0.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn aminmax_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
         super::max_min::aminmax(self, Some(dim), false)
     }
 
     /// [`aminmax`](Tensor::aminmax) with options: `dim`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.aminmax_with(AminmaxOptions::new().dim(1).keepdim(true))?.0.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn aminmax_with(&self, options: super::options::AminmaxOptions) -> Result<(Tensor, Tensor)> {
         super::max_min::aminmax(self, options.dim, options.keepdim)
     }

@@ -9,11 +9,27 @@ impl Tensor {
     /// The `k`-th smallest element along a dimension, and its index.
     ///
     /// [`kthvalue_with`](Tensor::kthvalue_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.kthvalue(2)?.0.item::<f64>()?, 2.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn kthvalue(&self, k: i64) -> Result<(Tensor, Tensor)> {
         super::median_mode::kthvalue(self, k, -1, false)
     }
 
     /// [`kthvalue`](Tensor::kthvalue) with options: `dim`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.kthvalue_with(2, KthvalueOptions::new().keepdim(true))?.0.sizes(), [1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn kthvalue_with(
         &self,
         k: i64,
@@ -23,6 +39,14 @@ impl Tensor {
     }
 
     /// The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.median()?.item::<f64>()?, 2.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn median(&self) -> Result<Tensor> {
         super::median_mode::median(self)
     }
@@ -30,11 +54,27 @@ impl Tensor {
     /// The lower median along a dimension and its index: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
     ///
     /// [`median_dim_with`](Tensor::median_dim_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.median_dim(1)?.0.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn median_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
         super::median_mode::median_dim(self, dim, false)
     }
 
     /// [`median_dim`](Tensor::median_dim) with options: `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.median_dim_with(1, MedianDimOptions::new().keepdim(true))?.1.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn median_dim_with(
         &self,
         dim: i64,
@@ -44,6 +84,14 @@ impl Tensor {
     }
 
     /// `median` of the elements that are not NaN.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.nanmedian()?.item::<f64>()?, 2.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nanmedian(&self) -> Result<Tensor> {
         super::median_mode::nanmedian(self)
     }
@@ -51,11 +99,27 @@ impl Tensor {
     /// `median` along a dimension of the elements that are not NaN, and its index.
     ///
     /// [`nanmedian_dim_with`](Tensor::nanmedian_dim_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.nanmedian_dim(1)?.0.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nanmedian_dim(&self, dim: i64) -> Result<(Tensor, Tensor)> {
         super::median_mode::nanmedian_dim(self, dim, false)
     }
 
     /// [`nanmedian_dim`](Tensor::nanmedian_dim) with options: `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.nanmedian_dim_with(1, NanmedianDimOptions::new().keepdim(true))?.1.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nanmedian_dim_with(
         &self,
         dim: i64,
@@ -67,11 +131,27 @@ impl Tensor {
     /// The most frequent element along a dimension, the smallest if there are several, and its last index.
     ///
     /// [`mode_with`](Tensor::mode_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 2.0]);
+    /// assert_eq!(x.mode()?.0.item::<f64>()?, 2.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mode(&self) -> Result<(Tensor, Tensor)> {
         super::median_mode::mode(self, -1, false)
     }
 
     /// [`mode`](Tensor::mode) with options: `dim`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [1.0, 3.0]]);
+    /// assert_eq!(x.mode_with(ModeOptions::new().dim(0))?.0.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mode_with(&self, options: super::options::ModeOptions) -> Result<(Tensor, Tensor)> {
         super::median_mode::mode(self, options.dim, options.keepdim)
     }

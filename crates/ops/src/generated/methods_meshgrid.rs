@@ -7,6 +7,14 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `meshgrid`; with an `indexing` of "xy" the first two dimensions are exchanged.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0])];
+    /// assert_eq!(Tensor::meshgrid(&parts, MeshgridIndexing::Ij)?[0].to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn meshgrid(tensors: &[Tensor], indexing: super::options::MeshgridIndexing) -> Result<Vec<Tensor>> {
         super::meshgrid::meshgrid_indexing(tensors, indexing.as_str())
     }

@@ -7,86 +7,226 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// A view of `length` indices of a dimension from `start` on.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.narrow(1, 1, 1)?.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         super::movedim_flatten::narrow(self, dim, start, length)
     }
 
     /// A view of `length` indices of a dimension from the index in a tensor without dimensions on.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// let start = Tensor::scalar_tensor(1, ScalarType::I64)?;
+    /// assert_eq!(x.narrow_tensor(0, &start, 2)?.to_vec::<f64>()?, [2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn narrow_tensor(&self, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
         super::movedim_flatten::narrow_tensor(self, dim, start, length)
     }
 
     /// A view with the sizes of `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([[0.0], [0.0]]);
+    /// assert_eq!(x.view_as(&y)?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn view_as(&self, other: &Tensor) -> Result<Tensor> {
         super::movedim_flatten::view_as(self, other)
     }
 
     /// A view with the sizes of `other`, or a copy if the strides allow no view.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([[0.0], [0.0]]);
+    /// assert_eq!(x.reshape_as(&y)?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reshape_as(&self, other: &Tensor) -> Result<Tensor> {
         super::movedim_flatten::reshape_as(self, other)
     }
 
     /// A view with dimensions of size 1 expanded to the sizes of `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// let y = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.expand_as(&y)?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
         super::movedim_flatten::expand_as(self, other)
     }
 
     /// A view with dimensions of size 1 expanded to `size`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.broadcast_to(&[3, 2, 2])?.sizes(), [3, 2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn broadcast_to(&self, size: &[i64]) -> Result<Tensor> {
         super::movedim_flatten::broadcast_to(self, size)
     }
 
     /// Views of the tensors, expanded to the sizes that all broadcast to.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([[1.0], [2.0]]), Tensor::from([3.0])];
+    /// assert_eq!(Tensor::broadcast_tensors(&parts)?[1].to_vec::<f64>()?, [3.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
         super::movedim_flatten::broadcast_tensors(tensors)
     }
 
     /// Dimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.flatten(0, 1)?.sizes(), [4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn flatten(&self, start_dim: i64, end_dim: i64) -> Result<Tensor> {
         super::movedim_flatten::flatten_using_ints(self, start_dim, end_dim)
     }
 
     /// All elements as one dimension, without a copy if the strides allow it.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.ravel()?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ravel(&self) -> Result<Tensor> {
         super::movedim_flatten::ravel(self)
     }
 
     /// A view with dimension `dim` split into several of `sizes`, one of which may be -1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.unflatten(1, &[2, 1])?.sizes(), [2, 2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         super::movedim_flatten::unflatten_int(self, dim, sizes)
     }
 
     /// A view with the dimensions `source` moved to the positions `destination`; the others keep their order.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.movedim(&[0], &[1])?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         super::movedim_flatten::movedim_intlist(self, source, destination)
     }
 
     /// Another name of `movedim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.moveaxis(&[0], &[1])?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn moveaxis(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         super::movedim_flatten::moveaxis_intlist(self, source, destination)
     }
 
     /// Another name of `transpose`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.swapaxes(0, 1)?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn swapaxes(&self, axis0: i64, axis1: i64) -> Result<Tensor> {
         super::movedim_flatten::swapaxes(self, axis0, axis1)
     }
 
     /// Another name of `transpose`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.swapdims(0, 1)?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn swapdims(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         super::movedim_flatten::swapdims(self, dim0, dim1)
     }
 
     /// A view with the dimensions in reverse order.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.numpy_t()?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn numpy_t(&self) -> Result<Tensor> {
         super::movedim_flatten::numpy_T(self)
     }
 
     /// A view with the last two dimensions exchanged.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.mt()?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mt(&self) -> Result<Tensor> {
         super::movedim_flatten::mT(self)
     }
 
     /// A view with the last two dimensions exchanged; all dtypes are real.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.adjoint()?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn adjoint(&self) -> Result<Tensor> {
         super::movedim_flatten::adjoint(self)
     }

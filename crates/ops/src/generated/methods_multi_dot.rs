@@ -7,11 +7,27 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `a @ b @ c @ ...`, in the order that needs the fewest multiplications.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([[1.0, 2.0]]), Tensor::from([[3.0], [4.0]])];
+    /// assert_eq!(Tensor::linalg_multi_dot(&parts)?.to_vec::<f64>()?, [11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
         super::multi_dot::linalg_multi_dot(tensors)
     }
 
     /// `linalg_multi_dot` of matrices only.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let parts = [Tensor::from([[1.0, 2.0]]), Tensor::from([[3.0], [4.0]])];
+    /// assert_eq!(Tensor::chain_matmul(&parts)?.to_vec::<f64>()?, [11.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
         super::multi_dot::chain_matmul(matrices)
     }

@@ -9,11 +9,27 @@ impl Tensor {
     /// Indices sampled from each row of probabilities, with or without replacement.
     ///
     /// [`multinomial_with`](Tensor::multinomial_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// assert_eq!(x.multinomial(1)?.to_vec::<i64>()?, [1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn multinomial(&self, num_samples: i64) -> Result<Tensor> {
         super::multinomial::multinomial(self, num_samples, false, None)
     }
 
     /// [`multinomial`](Tensor::multinomial) with options: `replacement`, `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0]);
+    /// assert_eq!(x.multinomial_with(3, MultinomialOptions::new().replacement(true))?.to_vec::<i64>()?, [1, 1, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn multinomial_with(
         &self,
         num_samples: i64,

@@ -9,11 +9,27 @@ impl Tensor {
     /// The indices of the first `size` elements that are not 0, then rows of `fill_value`.
     ///
     /// [`nonzero_static_with`](Tensor::nonzero_static_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 2.0]);
+    /// assert_eq!(x.nonzero_static(2)?.to_vec::<i64>()?, [1, -1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nonzero_static(&self, size: i64) -> Result<Tensor> {
         super::nonzero::nonzero_static(self, size, -1)
     }
 
     /// [`nonzero_static`](Tensor::nonzero_static) with options: `fill_value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 2.0]);
+    /// assert_eq!(x.nonzero_static_with(2, NonzeroStaticOptions::new().fill_value(9))?.to_vec::<i64>()?, [1, 9]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nonzero_static_with(
         &self,
         size: i64,
@@ -23,16 +39,40 @@ impl Tensor {
     }
 
     /// The indices of the nonzero elements, a row for each, in row-major order.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 2.0], [3.0, 0.0]]);
+    /// assert_eq!(x.nonzero()?.to_vec::<i64>()?, [0, 1, 1, 0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nonzero(&self) -> Result<Tensor> {
         super::nonzero::nonzero(self)
     }
 
     /// Another name of `nonzero`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 2.0], [3.0, 0.0]]);
+    /// assert_eq!(x.argwhere()?.to_vec::<i64>()?, [0, 1, 1, 0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn argwhere(&self) -> Result<Tensor> {
         super::nonzero::argwhere(self)
     }
 
     /// The indices of the nonzero elements, a vector for each dimension.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 2.0]);
+    /// assert_eq!(x.nonzero_numpy()?[0].to_vec::<i64>()?, [1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nonzero_numpy(&self) -> Result<Vec<Tensor>> {
         super::nonzero::nonzero_numpy(self)
     }

@@ -9,11 +9,28 @@ impl Tensor {
     /// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, which are `normalized_shape`.
     ///
     /// [`layer_norm_with`](Tensor::layer_norm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 3.0]]);
+    /// assert!(Tensor::layer_norm(&x, &[2])?.ravel()?.allclose(&Tensor::from([-1.0, 1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn layer_norm(input: &Tensor, normalized_shape: &[i64]) -> Result<Tensor> {
         super::normalization::layer_norm(input, normalized_shape, None, None, 1e-5, true)
     }
 
     /// [`layer_norm`](Tensor::layer_norm) with options: `weight`, `bias`, `eps`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 3.0]]);
+    /// let w = Tensor::from([2.0, 2.0]);
+    /// assert!(Tensor::layer_norm_with(&x, &[2], LayerNormOptions::new().weight(&w))?.ravel()?.allclose(&Tensor::from([-2.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn layer_norm_with(
         input: &Tensor,
         normalized_shape: &[i64],
@@ -32,11 +49,28 @@ impl Tensor {
     /// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels of each sample.
     ///
     /// [`group_norm_with`](Tensor::group_norm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 3.0]]);
+    /// assert!(Tensor::group_norm(&x, 1)?.ravel()?.allclose(&Tensor::from([-1.0, 1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn group_norm(input: &Tensor, num_groups: i64) -> Result<Tensor> {
         super::normalization::group_norm(input, num_groups, None, None, 1e-5, true)
     }
 
     /// [`group_norm`](Tensor::group_norm) with options: `weight`, `bias`, `eps`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 3.0]]);
+    /// let w = Tensor::from([2.0, 2.0]);
+    /// assert!(Tensor::group_norm_with(&x, 1, GroupNormOptions::new().weight(&w))?.ravel()?.allclose(&Tensor::from([-2.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn group_norm_with(
         input: &Tensor,
         num_groups: i64,
@@ -48,11 +82,28 @@ impl Tensor {
     /// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel over the batch; outside training with the running statistics.
     ///
     /// [`batch_norm_with`](Tensor::batch_norm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0], [3.0]]);
+    /// assert!(Tensor::batch_norm(&x, true, 0.1, 1e-5)?.ravel()?.allclose(&Tensor::from([-1.0, 1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn batch_norm(input: &Tensor, training: bool, momentum: f64, eps: f64) -> Result<Tensor> {
         super::normalization::batch_norm(input, None, None, None, None, training, momentum, eps, true)
     }
 
     /// [`batch_norm`](Tensor::batch_norm) with options: `weight`, `bias`, `running_mean`, `running_var`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0], [3.0]]);
+    /// let w = Tensor::from([2.0]);
+    /// assert!(Tensor::batch_norm_with(&x, true, 0.1, 1e-5, BatchNormOptions::new().weight(&w))?.ravel()?.allclose(&Tensor::from([-2.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn batch_norm_with(
         input: &Tensor,
         training: bool,
@@ -76,11 +127,28 @@ impl Tensor {
     /// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, which are `normalized_shape`.
     ///
     /// [`rms_norm_with`](Tensor::rms_norm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 3.0]]);
+    /// assert!(Tensor::rms_norm(&x, &[2])?.ravel()?.allclose(&Tensor::from([0.4472, 1.342]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rms_norm(input: &Tensor, normalized_shape: &[i64]) -> Result<Tensor> {
         super::normalization::rms_norm(input, normalized_shape, None, None)
     }
 
     /// [`rms_norm`](Tensor::rms_norm) with options: `weight`, `eps`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 3.0]]);
+    /// let w = Tensor::from([2.0, 2.0]);
+    /// assert!(Tensor::rms_norm_with(&x, &[2], RmsNormOptions::new().weight(&w))?.ravel()?.allclose(&Tensor::from([0.8944, 2.683]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rms_norm_with(
         input: &Tensor,
         normalized_shape: &[i64],

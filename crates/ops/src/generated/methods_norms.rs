@@ -7,11 +7,29 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[3.0, 4.0]]);
+    /// assert!(x.renorm(2, 0, 1)?.ravel()?.allclose(&Tensor::from([0.6, 0.8]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn renorm(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Result<Tensor> {
         super::norms::renorm(self, p.into(), dim, maxnorm.into())
     }
 
     /// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[3.0, 4.0]]);
+    /// let expected = x.renorm(2, 0, 1)?.to(x.dtype())?;
+    /// x.renorm_(2, 0, 1)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn renorm_(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Result<&Tensor> {
         super::norms::renorm_(self, p.into(), dim, maxnorm.into())?;
         Ok(self)
@@ -20,11 +38,27 @@ impl Tensor {
     /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
     ///
     /// [`linalg_matrix_norm_scalar_with`](Tensor::linalg_matrix_norm_scalar_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.linalg_matrix_norm_scalar(1)?.item::<f64>()?, 6.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_norm_scalar(&self, ord: impl Into<Scalar>) -> Result<Tensor> {
         super::norms::linalg_matrix_norm(self, ord.into(), &[-2, -1], false, None)
     }
 
     /// [`linalg_matrix_norm_scalar`](Tensor::linalg_matrix_norm_scalar) with options: `dim`, `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.linalg_matrix_norm_scalar_with(1, LinalgMatrixNormScalarOptions::new().keepdim(true))?.sizes(), [1, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_norm_scalar_with(
         &self,
         ord: impl Into<Scalar>,
@@ -36,11 +70,27 @@ impl Tensor {
     /// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
     ///
     /// [`linalg_matrix_norm_with`](Tensor::linalg_matrix_norm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert!(x.linalg_matrix_norm()?.ravel()?.allclose(&Tensor::from([6.245]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_norm(&self) -> Result<Tensor> {
         super::norms::linalg_matrix_norm_str_ord(self, "fro", &[-2, -1], false, None)
     }
 
     /// [`linalg_matrix_norm`](Tensor::linalg_matrix_norm) with options: `ord`, `dim`, `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.linalg_matrix_norm_with(LinalgMatrixNormOptions::new().keepdim(true))?.sizes(), [1, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_norm_with(
         &self,
         options: super::options::LinalgMatrixNormOptions<'_>,
@@ -57,11 +107,27 @@ impl Tensor {
     /// `linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two.
     ///
     /// [`linalg_norm_with`](Tensor::linalg_norm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert!(x.linalg_norm()?.ravel()?.allclose(&Tensor::from([6.245]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_norm(&self) -> Result<Tensor> {
         super::norms::linalg_norm(self, None, None, false, None)
     }
 
     /// [`linalg_norm`](Tensor::linalg_norm) with options: `ord`, `dim`, `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.linalg_norm_with(LinalgNormOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_norm_with(&self, options: super::options::LinalgNormOptions<'_>) -> Result<Tensor> {
         super::norms::linalg_norm(self, options.ord, options.dim, options.keepdim, options.dtype)
     }
@@ -69,11 +135,27 @@ impl Tensor {
     /// `linalg_matrix_norm` over two dimensions.
     ///
     /// [`linalg_norm_named_with`](Tensor::linalg_norm_named_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.linalg_norm_named(MatrixNorm::Frobenius)?.ravel()?.allclose(&Tensor::from([5.477]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_norm_named(&self, ord: super::options::MatrixNorm) -> Result<Tensor> {
         super::norms::linalg_norm_ord_str(self, ord.as_str(), None, false, None)
     }
 
     /// [`linalg_norm_named`](Tensor::linalg_norm_named) with options: `dim`, `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.linalg_norm_named_with(MatrixNorm::Frobenius, LinalgNormNamedOptions::new().keepdim(true))?.sizes(), [1, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_norm_named_with(
         &self,
         ord: super::options::MatrixNorm,

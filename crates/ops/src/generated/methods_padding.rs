@@ -7,31 +7,79 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// Pads the last dimension by reflection.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.reflection_pad1d(&[1, 0])?.to_vec::<f64>()?, [2.0, 1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reflection_pad1d(&self, padding: &[i64]) -> Result<Tensor> {
         super::padding::reflection_pad1d(self, padding)
     }
 
     /// Pads the last 2 dimensions by reflection.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.reflection_pad2d(&[1, 0, 0, 0])?.to_vec::<f64>()?, [2.0, 1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reflection_pad2d(&self, padding: &[i64]) -> Result<Tensor> {
         super::padding::reflection_pad2d(self, padding)
     }
 
     /// Pads the last 3 dimensions by reflection.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.reflection_pad3d(&[1, 0, 0, 0, 0, 0])?.to_vec::<f64>()?, [2.0, 1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reflection_pad3d(&self, padding: &[i64]) -> Result<Tensor> {
         super::padding::reflection_pad3d(self, padding)
     }
 
     /// Pads the last dimension by replicating the elements at its ends.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.replication_pad1d(&[1, 0])?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn replication_pad1d(&self, padding: &[i64]) -> Result<Tensor> {
         super::padding::replication_pad1d(self, padding)
     }
 
     /// Pads the last 2 dimensions by replicating the elements at their ends.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.replication_pad2d(&[1, 0, 0, 0])?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn replication_pad2d(&self, padding: &[i64]) -> Result<Tensor> {
         super::padding::replication_pad2d(self, padding)
     }
 
     /// Pads the last 3 dimensions by replicating the elements at their ends.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.replication_pad3d(&[1, 0, 0, 0, 0, 0])?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn replication_pad3d(&self, padding: &[i64]) -> Result<Tensor> {
         super::padding::replication_pad3d(self, padding)
     }

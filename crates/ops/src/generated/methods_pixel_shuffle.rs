@@ -7,16 +7,40 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// Rearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0]], [[2.0]], [[3.0]], [[4.0]]]);
+    /// assert_eq!(x.pixel_shuffle(2)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pixel_shuffle(&self, upscale_factor: i64) -> Result<Tensor> {
         super::pixel_shuffle::pixel_shuffle(self, upscale_factor)
     }
 
     /// Rearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0], [3.0, 4.0]]]);
+    /// assert_eq!(x.pixel_unshuffle(2)?.sizes(), [4, 1, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pixel_unshuffle(&self, downscale_factor: i64) -> Result<Tensor> {
         super::pixel_shuffle::pixel_unshuffle(self, downscale_factor)
     }
 
     /// Divides channels into groups and interleaves the groups.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0], [2.0], [3.0], [4.0]]]);
+    /// assert_eq!(x.channel_shuffle(2)?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn channel_shuffle(&self, groups: i64) -> Result<Tensor> {
         super::pixel_shuffle::channel_shuffle(self, groups)
     }

@@ -9,11 +9,28 @@ impl Tensor {
     /// Random numbers of the Poisson distribution with the rates in `self`.
     ///
     /// [`poisson_with`](Tensor::poisson_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(x.poisson()?.to_vec::<f64>()?, [0.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn poisson(&self) -> Result<Tensor> {
         super::poisson_binomial::poisson(self, None)
     }
 
     /// [`poisson`](Tensor::poisson) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([0.0]);
+    /// assert_eq!(x.poisson_with(PoissonOptions::new().generator(&generator))?.to_vec::<f64>()?, [0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn poisson_with(&self, options: super::options::PoissonOptions<'_>) -> Result<Tensor> {
         super::poisson_binomial::poisson(self, options.generator)
     }
@@ -21,11 +38,30 @@ impl Tensor {
     /// Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`.
     ///
     /// [`binomial_with`](Tensor::binomial_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let count = Tensor::from([3.0]);
+    /// let prob = Tensor::from([1.0]);
+    /// assert_eq!(Tensor::binomial(&count, &prob)?.to_vec::<f64>()?, [3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn binomial(count: &Tensor, prob: &Tensor) -> Result<Tensor> {
         super::poisson_binomial::binomial(count, prob, None)
     }
 
     /// [`binomial`](Tensor::binomial) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let count = Tensor::from([3.0]);
+    /// let prob = Tensor::from([1.0]);
+    /// assert_eq!(Tensor::binomial_with(&count, &prob, BinomialOptions::new().generator(&generator))?.to_vec::<f64>()?, [3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn binomial_with(
         count: &Tensor,
         prob: &Tensor,

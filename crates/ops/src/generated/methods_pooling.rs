@@ -9,6 +9,14 @@ impl Tensor {
     /// The maximum of each window of a sequence, and its index.
     ///
     /// [`max_pool1d_with_indices_with`](Tensor::max_pool1d_with_indices_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.max_pool1d_with_indices(2)?.1.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool1d_with_indices(
         &self,
         kernel_size: impl super::options::IntList,
@@ -24,6 +32,14 @@ impl Tensor {
     }
 
     /// [`max_pool1d_with_indices`](Tensor::max_pool1d_with_indices) with options: `stride`, `padding`, `dilation`, `ceil_mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.max_pool1d_with_indices_with(2, MaxPool1dWithIndicesOptions::new().stride(&[1]))?.1.to_vec::<i64>()?, [1, 2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool1d_with_indices_with(
         &self,
         kernel_size: impl super::options::IntList,
@@ -42,11 +58,27 @@ impl Tensor {
     /// The maximum of each window of a sequence.
     ///
     /// [`max_pool1d_with`](Tensor::max_pool1d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.max_pool1d(2)?.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool1d(&self, kernel_size: impl super::options::IntList) -> Result<Tensor> {
         super::pooling::max_pool1d(self, super::options::IntList::ints(&kernel_size), &[], &[0], &[1], false)
     }
 
     /// [`max_pool1d`](Tensor::max_pool1d) with options: `stride`, `padding`, `dilation`, `ceil_mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.max_pool1d_with(2, MaxPool1dOptions::new().stride(&[1]))?.to_vec::<f64>()?, [2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool1d_with(
         &self,
         kernel_size: impl super::options::IntList,
@@ -65,11 +97,27 @@ impl Tensor {
     /// The mean of each window of a sequence.
     ///
     /// [`avg_pool1d_with`](Tensor::avg_pool1d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.avg_pool1d(2)?.to_vec::<f64>()?, [1.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn avg_pool1d(&self, kernel_size: impl super::options::IntList) -> Result<Tensor> {
         super::pooling::avg_pool1d(self, super::options::IntList::ints(&kernel_size), &[], &[0], false, true)
     }
 
     /// [`avg_pool1d`](Tensor::avg_pool1d) with options: `stride`, `padding`, `ceil_mode`, `count_include_pad`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.avg_pool1d_with(2, AvgPool1dOptions::new().stride(&[1]))?.to_vec::<f64>()?, [1.5, 2.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn avg_pool1d_with(
         &self,
         kernel_size: impl super::options::IntList,
@@ -86,11 +134,27 @@ impl Tensor {
     }
 
     /// The means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.adaptive_avg_pool1d(2)?.to_vec::<f64>()?, [1.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn adaptive_avg_pool1d(&self, output_size: impl super::options::IntList) -> Result<Tensor> {
         super::pooling::adaptive_avg_pool1d(self, super::options::IntList::ints(&output_size))
     }
 
     /// The maxima of windows of a sequence, which are those of `adaptive_avg_pool1d`, and their indices.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.adaptive_max_pool1d(2)?.0.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn adaptive_max_pool1d(&self, output_size: impl super::options::IntList) -> Result<(Tensor, Tensor)> {
         super::pooling::adaptive_max_pool1d(self, super::options::IntList::ints(&output_size))
     }
@@ -98,11 +162,27 @@ impl Tensor {
     /// The maximum of each window of images, `n x c x h x w` or `c x h x w`; NaN counts as the maximum.
     ///
     /// [`max_pool2d_with`](Tensor::max_pool2d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.max_pool2d(&[1, 2])?.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool2d(&self, kernel_size: &[i64]) -> Result<Tensor> {
         super::pooling::max_pool2d(self, kernel_size, &[], &[0, 0], &[1, 1], false)
     }
 
     /// [`max_pool2d`](Tensor::max_pool2d) with options: `stride`, `padding`, `dilation`, `ceil_mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.max_pool2d_with(&[1, 2], MaxPool2dOptions::new().stride(&[1, 1]))?.to_vec::<f64>()?, [2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool2d_with(
         &self,
         kernel_size: &[i64],
@@ -121,11 +201,27 @@ impl Tensor {
     /// The maximum of each window, and its index in the plane as an int64, `y * w + x`.
     ///
     /// [`max_pool2d_with_indices_with`](Tensor::max_pool2d_with_indices_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.max_pool2d_with_indices(&[1, 2])?.1.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool2d_with_indices(&self, kernel_size: &[i64]) -> Result<(Tensor, Tensor)> {
         super::pooling::max_pool2d_with_indices(self, kernel_size, &[], &[0, 0], &[1, 1], false)
     }
 
     /// [`max_pool2d_with_indices`](Tensor::max_pool2d_with_indices) with options: `stride`, `padding`, `dilation`, `ceil_mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.max_pool2d_with_indices_with(&[1, 2], MaxPool2dWithIndicesOptions::new().stride(&[1, 1]))?.1.to_vec::<i64>()?, [1, 2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool2d_with_indices_with(
         &self,
         kernel_size: &[i64],
@@ -144,11 +240,27 @@ impl Tensor {
     /// The mean of each window of images; padding counts as zeros unless `count_include_pad` is false.
     ///
     /// [`avg_pool2d_with`](Tensor::avg_pool2d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.avg_pool2d(&[1, 2])?.to_vec::<f64>()?, [1.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn avg_pool2d(&self, kernel_size: &[i64]) -> Result<Tensor> {
         super::pooling::avg_pool2d(self, kernel_size, &[], &[0, 0], false, true, None)
     }
 
     /// [`avg_pool2d`](Tensor::avg_pool2d) with options: `stride`, `padding`, `ceil_mode`, `count_include_pad`, `divisor_override`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.avg_pool2d_with(&[1, 2], AvgPool2dOptions::new().stride(&[1, 1]))?.to_vec::<f64>()?, [1.5, 2.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn avg_pool2d_with(
         &self,
         kernel_size: &[i64],
@@ -166,6 +278,14 @@ impl Tensor {
     }
 
     /// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.adaptive_avg_pool2d(&[1, 2])?.to_vec::<f64>()?, [1.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn adaptive_avg_pool2d(&self, output_size: &[i64]) -> Result<Tensor> {
         super::pooling::adaptive_avg_pool2d(self, output_size)
     }
@@ -173,11 +293,27 @@ impl Tensor {
     /// The maximum of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN counts as the maximum.
     ///
     /// [`max_pool3d_with`](Tensor::max_pool3d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.max_pool3d(&[1, 1, 2])?.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool3d(&self, kernel_size: &[i64]) -> Result<Tensor> {
         super::pooling::max_pool3d(self, kernel_size, &[], &[0, 0, 0], &[1, 1, 1], false)
     }
 
     /// [`max_pool3d`](Tensor::max_pool3d) with options: `stride`, `padding`, `dilation`, `ceil_mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.max_pool3d_with(&[1, 1, 2], MaxPool3dOptions::new().stride(&[1, 1, 1]))?.to_vec::<f64>()?, [2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool3d_with(
         &self,
         kernel_size: &[i64],
@@ -196,11 +332,27 @@ impl Tensor {
     /// The maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`.
     ///
     /// [`max_pool3d_with_indices_with`](Tensor::max_pool3d_with_indices_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.max_pool3d_with_indices(&[1, 1, 2])?.1.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool3d_with_indices(&self, kernel_size: &[i64]) -> Result<(Tensor, Tensor)> {
         super::pooling::max_pool3d_with_indices(self, kernel_size, &[], &[0, 0, 0], &[1, 1, 1], false)
     }
 
     /// [`max_pool3d_with_indices`](Tensor::max_pool3d_with_indices) with options: `stride`, `padding`, `dilation`, `ceil_mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.max_pool3d_with_indices_with(&[1, 1, 2], MaxPool3dWithIndicesOptions::new().stride(&[1, 1, 1]))?.1.to_vec::<i64>()?, [1, 2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_pool3d_with_indices_with(
         &self,
         kernel_size: &[i64],
@@ -219,11 +371,27 @@ impl Tensor {
     /// The mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false.
     ///
     /// [`avg_pool3d_with`](Tensor::avg_pool3d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.avg_pool3d(&[1, 1, 2])?.to_vec::<f64>()?, [1.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn avg_pool3d(&self, kernel_size: &[i64]) -> Result<Tensor> {
         super::pooling::avg_pool3d(self, kernel_size, &[], &[0, 0, 0], false, true, None)
     }
 
     /// [`avg_pool3d`](Tensor::avg_pool3d) with options: `stride`, `padding`, `ceil_mode`, `count_include_pad`, `divisor_override`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.avg_pool3d_with(&[1, 1, 2], AvgPool3dOptions::new().stride(&[1, 1, 1]))?.to_vec::<f64>()?, [1.5, 2.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn avg_pool3d_with(
         &self,
         kernel_size: &[i64],
@@ -241,26 +409,68 @@ impl Tensor {
     }
 
     /// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.adaptive_avg_pool3d(&[1, 1, 2])?.to_vec::<f64>()?, [1.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn adaptive_avg_pool3d(&self, output_size: &[i64]) -> Result<Tensor> {
         super::pooling::adaptive_avg_pool3d(self, output_size)
     }
 
     /// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.adaptive_max_pool2d(&[1, 2])?.0.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn adaptive_max_pool2d(&self, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
         super::pooling::adaptive_max_pool2d(self, output_size)
     }
 
     /// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.adaptive_max_pool3d(&[1, 1, 2])?.0.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn adaptive_max_pool3d(&self, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
         super::pooling::adaptive_max_pool3d(self, output_size)
     }
 
     /// The inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[2.0, 4.0]]]]);
+    /// let indices = Tensor::from([[[[1i64, 3]]]]);
+    /// assert_eq!(x.max_unpool2d(&indices, &[1, 4])?.to_vec::<f64>()?, [0.0, 2.0, 0.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_unpool2d(&self, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
         super::pooling::max_unpool2d(self, indices, output_size)
     }
 
     /// The inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[2.0, 4.0]]]]]);
+    /// let indices = Tensor::from([[[[[1i64, 3]]]]]);
+    /// assert_eq!(x.max_unpool3d(&indices, &[1, 1, 4], &[1, 1, 2], &[0, 0, 0])?.to_vec::<f64>()?, [0.0, 2.0, 0.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn max_unpool3d(
         &self,
         indices: &Tensor,

@@ -7,22 +7,60 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self^exponent`, for a number `exponent`, which must not be negative for integers.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// assert_eq!(x.pow(2)?.to_vec::<f64>()?, [4.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pow(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
         super::pow::pow_tensor_scalar(self, exponent.into())
     }
 
     /// `self^exponent`, for a number `exponent`, which must not be negative for integers. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// let expected = x.pow(2)?.to(x.dtype())?;
+    /// x.pow_(2)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pow_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         super::pow::pow__scalar(self, exponent.into())?;
         Ok(self)
     }
 
     /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// let y = Tensor::from([3.0, -1.0]);
+    /// assert!(x.pow_tensor(&y)?.allclose(&Tensor::from([8.0, 0.3333]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pow_tensor(&self, exponent: &Tensor) -> Result<Tensor> {
         super::pow::pow_tensor_tensor(self, exponent)
     }
 
     /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// let y = Tensor::from([3.0, -1.0]);
+    /// let expected = x.pow_tensor(&y)?.to(x.dtype())?;
+    /// x.pow_tensor_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pow_tensor_(&self, exponent: &Tensor) -> Result<&Tensor> {
         super::pow::pow__tensor(self, exponent)?;
         Ok(self)

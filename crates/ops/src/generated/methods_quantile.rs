@@ -9,11 +9,29 @@ impl Tensor {
     /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
     ///
     /// [`quantile_tensor_with`](Tensor::quantile_tensor_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// let q = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(x.quantile_tensor(&q)?.to_vec::<f64>()?, [1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn quantile_tensor(&self, q: &Tensor) -> Result<Tensor> {
         super::quantile::quantile(self, q, None, false, "linear")
     }
 
     /// [`quantile_tensor`](Tensor::quantile_tensor) with options: `dim`, `keepdim`, `interpolation`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let q = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(x.quantile_tensor_with(&q, QuantileTensorOptions::new().dim(1))?.to_vec::<f64>()?, [1.25, 3.25, 1.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn quantile_tensor_with(
         &self,
         q: &Tensor,
@@ -25,11 +43,27 @@ impl Tensor {
     /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
     ///
     /// [`quantile_with`](Tensor::quantile_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.quantile(0.5)?.item::<f64>()?, 2.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn quantile(&self, q: f64) -> Result<Tensor> {
         super::quantile::quantile_scalar(self, q, None, false, "linear")
     }
 
     /// [`quantile`](Tensor::quantile) with options: `dim`, `keepdim`, `interpolation`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.quantile_with(0.25, QuantileOptions::new().dim(1).interpolation(QuantileInterpolation::Lower))?.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn quantile_with(&self, q: f64, options: super::options::QuantileOptions) -> Result<Tensor> {
         super::quantile::quantile_scalar(
             self,
@@ -43,11 +77,29 @@ impl Tensor {
     /// `quantile` of the elements that are not NaN.
     ///
     /// [`nanquantile_tensor_with`](Tensor::nanquantile_tensor_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// let q = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(x.nanquantile_tensor(&q)?.to_vec::<f64>()?, [1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nanquantile_tensor(&self, q: &Tensor) -> Result<Tensor> {
         super::quantile::nanquantile(self, q, None, false, "linear")
     }
 
     /// [`nanquantile_tensor`](Tensor::nanquantile_tensor) with options: `dim`, `keepdim`, `interpolation`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let q = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(x.nanquantile_tensor_with(&q, NanquantileTensorOptions::new().dim(1))?.to_vec::<f64>()?, [1.25, 3.25, 1.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nanquantile_tensor_with(
         &self,
         q: &Tensor,
@@ -59,11 +111,27 @@ impl Tensor {
     /// `quantile` of the elements that are not NaN.
     ///
     /// [`nanquantile_with`](Tensor::nanquantile_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.nanquantile(0.5)?.item::<f64>()?, 2.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nanquantile(&self, q: f64) -> Result<Tensor> {
         super::quantile::nanquantile_scalar(self, q, None, false, "linear")
     }
 
     /// [`nanquantile`](Tensor::nanquantile) with options: `dim`, `keepdim`, `interpolation`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.nanquantile_with(0.25, NanquantileOptions::new().dim(1).interpolation(QuantileInterpolation::Lower))?.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nanquantile_with(&self, q: f64, options: super::options::NanquantileOptions) -> Result<Tensor> {
         super::quantile::nanquantile_scalar(
             self,

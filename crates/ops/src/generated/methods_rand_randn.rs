@@ -9,6 +9,13 @@ impl Tensor {
     /// Random numbers of the uniform distribution from 0 to below 1, from a generator.
     ///
     /// [`rand_with`](Tensor::rand_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::rand(&[2, 3], ScalarType::F32)?.sizes(), [2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rand(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::rand_generator(
@@ -22,6 +29,14 @@ impl Tensor {
     }
 
     /// [`rand`](Tensor::rand) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// assert_eq!(Tensor::rand_with(&[4], ScalarType::F64, RandOptions::new().generator(&generator))?.sizes(), [4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rand_with(
         size: &[i64],
         tensor_options: impl Into<TensorOptions>,
@@ -41,6 +56,14 @@ impl Tensor {
     /// Random numbers of the uniform distribution from 0 to below 1, in the sizes of another tensor.
     ///
     /// [`rand_like_with`](Tensor::rand_like_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.rand_like(())?.sizes(), [2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rand_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::rand_like(
@@ -54,6 +77,14 @@ impl Tensor {
     }
 
     /// [`rand_like`](Tensor::rand_like) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.rand_like_with((), RandLikeOptions::new().memory_format(MemoryFormat::Contiguous))?.sizes(), [2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rand_like_with(
         &self,
         tensor_options: impl Into<TensorOptions>,
@@ -73,6 +104,13 @@ impl Tensor {
     /// Random numbers of the standard normal distribution, from a generator.
     ///
     /// [`randn_with`](Tensor::randn_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::randn(&[2, 3], ScalarType::F32)?.sizes(), [2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randn(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::randn_generator(
@@ -86,6 +124,14 @@ impl Tensor {
     }
 
     /// [`randn`](Tensor::randn) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// assert_eq!(Tensor::randn_with(&[4], ScalarType::F64, RandnOptions::new().generator(&generator))?.sizes(), [4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randn_with(
         size: &[i64],
         tensor_options: impl Into<TensorOptions>,
@@ -105,6 +151,14 @@ impl Tensor {
     /// Random numbers of the standard normal distribution, in the sizes of another tensor.
     ///
     /// [`randn_like_with`](Tensor::randn_like_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.randn_like(())?.sizes(), [2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randn_like(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::randn_like(
@@ -118,6 +172,14 @@ impl Tensor {
     }
 
     /// [`randn_like`](Tensor::randn_like) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.randn_like_with((), RandnLikeOptions::new().memory_format(MemoryFormat::Contiguous))?.sizes(), [2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randn_like_with(
         &self,
         tensor_options: impl Into<TensorOptions>,
@@ -137,6 +199,13 @@ impl Tensor {
     /// Random integers from `low` to below `high`, from a generator.
     ///
     /// [`randint_with`](Tensor::randint_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::randint(3, 4, &[2], ScalarType::I64)?.to_vec::<i64>()?, [3, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randint(low: i64, high: i64, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::randint_low_generator(
@@ -152,6 +221,14 @@ impl Tensor {
     }
 
     /// [`randint`](Tensor::randint) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// assert_eq!(Tensor::randint_with(0, 9, &[2], ScalarType::I64, RandintOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randint_with(
         low: i64,
         high: i64,
@@ -175,6 +252,13 @@ impl Tensor {
     /// Random numbers of the normal distribution with one mean and one standard deviation.
     ///
     /// [`normal_with`](Tensor::normal_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::normal(0.0, 1.0, &[2, 3], ())?.sizes(), [2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn normal(mean: f64, std: f64, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::normal_float_float(
@@ -190,6 +274,14 @@ impl Tensor {
     }
 
     /// [`normal`](Tensor::normal) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// assert_eq!(Tensor::normal_with(0.0, 1.0, &[2], (), NormalOptions::new().generator(&generator))?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn normal_with(
         mean: f64,
         std: f64,
@@ -213,11 +305,30 @@ impl Tensor {
     /// Random numbers of the normal distribution with a mean and a standard deviation for each element.
     ///
     /// [`normal_tensor_with`](Tensor::normal_tensor_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let mean = Tensor::from([1.0, 2.0]);
+    /// let std = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(Tensor::normal_tensor(&mean, &std)?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn normal_tensor(mean: &Tensor, std: &Tensor) -> Result<Tensor> {
         super::rand_randn::normal_tensor_tensor(mean, std, None)
     }
 
     /// [`normal_tensor`](Tensor::normal_tensor) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let mean = Tensor::from([1.0, 2.0]);
+    /// let std = Tensor::from([0.0, 0.0]);
+    /// assert_eq!(Tensor::normal_tensor_with(&mean, &std, NormalTensorOptions::new().generator(&generator))?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn normal_tensor_with(
         mean: &Tensor,
         std: &Tensor,
@@ -229,6 +340,14 @@ impl Tensor {
     /// Random integers from `low` to below `high`, in the sizes of another tensor, from a generator.
     ///
     /// [`randint_like_with`](Tensor::randint_like_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// assert_eq!(x.randint_like(3, 4, ())?.to_vec::<f64>()?, [3.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randint_like(&self, low: i64, high: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::randint_like_low_generator_dtype(
@@ -245,6 +364,15 @@ impl Tensor {
     }
 
     /// [`randint_like`](Tensor::randint_like) with options: `generator`, `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// let x = Tensor::from([1.5]);
+    /// assert_eq!(x.randint_like_with(3, 4, (), RandintLikeOptions::new().generator(&generator))?.to_vec::<f64>()?, [3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randint_like_with(
         &self,
         low: i64,

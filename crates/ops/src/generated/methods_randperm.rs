@@ -9,6 +9,13 @@ impl Tensor {
     /// A random permutation of the integers from 0 to below `n`, from a generator.
     ///
     /// [`randperm_with`](Tensor::randperm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::randperm(5, ScalarType::I64)?.sum()?.item::<i64>()?, 10);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randperm(n: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::randperm::randperm_generator(
@@ -22,6 +29,14 @@ impl Tensor {
     }
 
     /// [`randperm`](Tensor::randperm) with options: `generator`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let generator = Generator::new(7);
+    /// assert_eq!(Tensor::randperm_with(5, ScalarType::I64, RandpermOptions::new().generator(&generator))?.sum()?.item::<i64>()?, 10);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn randperm_with(
         n: i64,
         tensor_options: impl Into<TensorOptions>,

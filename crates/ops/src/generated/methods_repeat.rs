@@ -7,11 +7,27 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.repeat(&[2, 1])?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn repeat(&self, repeats: &[i64]) -> Result<Tensor> {
         super::repeat::repeat(self, repeats)
     }
 
     /// `repeat`, with `dims` extended by leading ones to the number of dimensions.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.tile(&[2])?.to_vec::<f64>()?, [1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tile(&self, dims: &[i64]) -> Result<Tensor> {
         super::repeat::tile(self, dims)
     }
@@ -19,11 +35,29 @@ impl Tensor {
     /// Each slice of a dimension, or of the flattened tensor if none is given, repeated as many times as `repeats` says for it.
     ///
     /// [`repeat_interleave_tensor_with`](Tensor::repeat_interleave_tensor_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let repeats = Tensor::from([1i64, 2]);
+    /// assert_eq!(x.repeat_interleave_tensor(&repeats)?.to_vec::<f64>()?, [1.0, 2.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn repeat_interleave_tensor(&self, repeats: &Tensor) -> Result<Tensor> {
         super::repeat::repeat_interleave_self_tensor(self, repeats, None, None)
     }
 
     /// [`repeat_interleave_tensor`](Tensor::repeat_interleave_tensor) with options: `dim`, `output_size`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let repeats = Tensor::from([1i64, 2]);
+    /// assert_eq!(x.repeat_interleave_tensor_with(&repeats, RepeatInterleaveTensorOptions::new().dim(1))?.to_vec::<f64>()?, [1.0, 2.0, 2.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn repeat_interleave_tensor_with(
         &self,
         repeats: &Tensor,
@@ -35,11 +69,27 @@ impl Tensor {
     /// Each slice of a dimension, or of the flattened tensor if none is given, repeated `repeats` times.
     ///
     /// [`repeat_interleave_with`](Tensor::repeat_interleave_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.repeat_interleave(2)?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn repeat_interleave(&self, repeats: i64) -> Result<Tensor> {
         super::repeat::repeat_interleave_self_int(self, repeats, None, None)
     }
 
     /// [`repeat_interleave`](Tensor::repeat_interleave) with options: `dim`, `output_size`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.repeat_interleave_with(2, RepeatInterleaveOptions::new().dim(1))?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn repeat_interleave_with(
         &self,
         repeats: i64,

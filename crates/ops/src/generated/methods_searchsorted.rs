@@ -9,11 +9,29 @@ impl Tensor {
     /// For each value the index in its row of `sorted_sequence` at which it would be inserted, before or after equal elements.
     ///
     /// [`searchsorted_with`](Tensor::searchsorted_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0]);
+    /// let boundaries = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(x.searchsorted(&boundaries)?.to_vec::<i64>()?, [1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn searchsorted(&self, sorted_sequence: &Tensor) -> Result<Tensor> {
         super::searchsorted::searchsorted_tensor(sorted_sequence, self, false, false, None, None)
     }
 
     /// [`searchsorted`](Tensor::searchsorted) with options: `out_int32`, `right`, `side`, `sorter`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0]);
+    /// let boundaries = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(x.searchsorted_with(&boundaries, SearchsortedOptions::new().side(SearchSide::Right))?.to_vec::<i64>()?, [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn searchsorted_with(
         &self,
         sorted_sequence: &Tensor,
@@ -32,11 +50,29 @@ impl Tensor {
     /// For each value the index of the interval between `boundaries` that contains it.
     ///
     /// [`bucketize_with`](Tensor::bucketize_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0]);
+    /// let boundaries = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(x.bucketize(&boundaries)?.to_vec::<i64>()?, [1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bucketize(&self, boundaries: &Tensor) -> Result<Tensor> {
         super::searchsorted::bucketize_tensor(self, boundaries, false, false)
     }
 
     /// [`bucketize`](Tensor::bucketize) with options: `out_int32`, `right`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0]);
+    /// let boundaries = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(x.bucketize_with(&boundaries, BucketizeOptions::new().right(true))?.to_vec::<i64>()?, [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bucketize_with(
         &self,
         boundaries: &Tensor,

@@ -9,11 +9,27 @@ impl Tensor {
     /// `exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`.
     ///
     /// [`softmax_with`](Tensor::softmax_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.softmax(1)?.ravel()?.allclose(&Tensor::from([0.2689, 0.7311, 0.2689, 0.7311]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn softmax(&self, dim: i64) -> Result<Tensor> {
         super::softmax::softmax_int(self, dim, None)
     }
 
     /// [`softmax`](Tensor::softmax) with options: `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// assert_eq!(x.softmax_with(1, SoftmaxOptions::new().dtype(ScalarType::F32))?.dtype(), ScalarType::F32);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn softmax_with(&self, dim: i64, options: super::options::SoftmaxOptions) -> Result<Tensor> {
         super::softmax::softmax_int(self, dim, options.dtype)
     }
@@ -21,11 +37,27 @@ impl Tensor {
     /// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`.
     ///
     /// [`log_softmax_with`](Tensor::log_softmax_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.log_softmax(1)?.ravel()?.allclose(&Tensor::from([-1.313, -0.3133, -1.313, -0.3133]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
         super::softmax::log_softmax_int(self, dim, None)
     }
 
     /// [`log_softmax`](Tensor::log_softmax) with options: `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 1.0]]);
+    /// assert_eq!(x.log_softmax_with(1, LogSoftmaxOptions::new().dtype(ScalarType::F32))?.dtype(), ScalarType::F32);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log_softmax_with(&self, dim: i64, options: super::options::LogSoftmaxOptions) -> Result<Tensor> {
         super::softmax::log_softmax_int(self, dim, options.dtype)
     }

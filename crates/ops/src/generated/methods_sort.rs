@@ -9,11 +9,27 @@ impl Tensor {
     /// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
     ///
     /// [`sort_with`](Tensor::sort_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.sort()?.0.to_vec::<f64>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sort(&self) -> Result<(Tensor, Tensor)> {
         super::sort::sort_stable(self, None, -1, false)
     }
 
     /// [`sort`](Tensor::sort) with options: `stable`, `dim`, `descending`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.sort_with(SortOptions::new().descending(true))?.1.to_vec::<i64>()?, [0, 2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sort_with(&self, options: super::options::SortOptions) -> Result<(Tensor, Tensor)> {
         super::sort::sort_stable(self, options.stable, options.dim, options.descending)
     }
@@ -21,16 +37,40 @@ impl Tensor {
     /// The indices that sort the elements along `dim`.
     ///
     /// [`argsort_with`](Tensor::argsort_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.argsort()?.to_vec::<i64>()?, [1, 2, 0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn argsort(&self) -> Result<Tensor> {
         super::sort::argsort(self, -1, false)
     }
 
     /// [`argsort`](Tensor::argsort) with options: `dim`, `descending`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.argsort_with(ArgsortOptions::new().descending(true))?.to_vec::<i64>()?, [0, 2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn argsort_with(&self, options: super::options::ArgsortOptions) -> Result<Tensor> {
         super::sort::argsort(self, options.dim, options.descending)
     }
 
     /// The elements sorted along the first dimension.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.msort()?.to_vec::<f64>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn msort(&self) -> Result<Tensor> {
         super::sort::msort(self)
     }
@@ -38,11 +78,27 @@ impl Tensor {
     /// The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first.
     ///
     /// [`topk_with`](Tensor::topk_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.topk(2)?.0.to_vec::<f64>()?, [3.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn topk(&self, k: i64) -> Result<(Tensor, Tensor)> {
         super::sort::topk(self, k, -1, true, true)
     }
 
     /// [`topk`](Tensor::topk) with options: `dim`, `largest`, `sorted`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, 1.0, 2.0]);
+    /// assert_eq!(x.topk_with(2, TopkOptions::new().largest(false))?.0.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn topk_with(&self, k: i64, options: super::options::TopkOptions) -> Result<(Tensor, Tensor)> {
         super::sort::topk(self, k, options.dim, options.largest, options.sorted)
     }

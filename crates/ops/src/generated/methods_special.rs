@@ -7,16 +7,42 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self` itself; not defined for bool.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.positive()?.to_vec::<f64>()?, [-1.0, 0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn positive(&self) -> Result<Tensor> {
         super::special::positive(self)
     }
 
     /// `sin(pi * self) / (pi * self)`, but 1 at 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.sinc()?.to_vec::<f64>()?, [0.0, 1.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sinc(&self) -> Result<Tensor> {
         super::special::sinc(self)
     }
 
     /// `sin(pi * self) / (pi * self)`, but 1 at 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.sinc()?.to(x.dtype())?;
+    /// x.sinc_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sinc_(&self) -> Result<&Tensor> {
         super::special::sinc_(self)?;
         Ok(self)
@@ -25,11 +51,27 @@ impl Tensor {
     /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
     ///
     /// [`logit_with`](Tensor::logit_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert!(x.logit()?.allclose(&Tensor::from([-1.099, 0.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logit(&self) -> Result<Tensor> {
         super::special::logit(self, None)
     }
 
     /// [`logit`](Tensor::logit) with options: `eps`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.5]);
+    /// assert!(x.logit_with(LogitOptions::new().eps(0.25))?.allclose(&Tensor::from([-1.099, 0.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logit_with(&self, options: super::options::LogitOptions) -> Result<Tensor> {
         super::special::logit(self, options.eps)
     }
@@ -37,93 +79,252 @@ impl Tensor {
     /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given. The result is written into `self`.
     ///
     /// [`logit_with_`](Tensor::logit_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let expected = x.logit()?.to(x.dtype())?;
+    /// x.logit_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logit_(&self) -> Result<&Tensor> {
         super::special::logit_(self, None)?;
         Ok(self)
     }
 
     /// [`logit_`](Tensor::logit_) with options: `eps`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 0.5]);
+    /// let expected = x.logit_with(LogitOptions::new().eps(0.25))?.to(x.dtype())?;
+    /// x.logit_with_(LogitOptions::new().eps(0.25))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logit_with_(&self, options: super::options::LogitOptions) -> Result<&Tensor> {
         super::special::logit_(self, options.eps)?;
         Ok(self)
     }
 
     /// `self * log(other)`, but 0 where `self` is 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([0.5, 3.0]);
+    /// assert!(x.xlogy(&y)?.allclose(&Tensor::from([-0.6931, 2.197]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn xlogy(&self, other: &Tensor) -> Result<Tensor> {
         super::special::xlogy_tensor(self, other)
     }
 
     /// `self * log(other)`, but 0 where `self` is 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([0.5, 3.0]);
+    /// let expected = x.xlogy(&y)?.to(x.dtype())?;
+    /// x.xlogy_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn xlogy_(&self, other: &Tensor) -> Result<&Tensor> {
         super::special::xlogy__tensor(self, other)?;
         Ok(self)
     }
 
     /// `self * log(other)`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert!(x.xlogy_scalar(2)?.allclose(&Tensor::from([0.6931, 4.852]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn xlogy_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::special::xlogy_scalar_other(self, other.into())
     }
 
     /// `self *= log(other)`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert!(x.xlogy_scalar_(2)?.allclose(&Tensor::from([0.6931, 4.852]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn xlogy_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::special::xlogy__scalar_other(self, other.into())?;
         Ok(self)
     }
 
     /// `self * log(1 + other)`, but 0 where `self` is 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([0.5, 3.0]);
+    /// assert!(x.special_xlog1py(&y)?.allclose(&Tensor::from([0.4055, 2.773]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_xlog1py(&self, other: &Tensor) -> Result<Tensor> {
         super::special::special_xlog1py(self, other)
     }
 
     /// `self * log(1 + other)`, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// assert!(x.special_xlog1py_scalar(2)?.allclose(&Tensor::from([1.099, 7.69]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_xlog1py_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::special::special_xlog1py_other_scalar(self, other.into())
     }
 
     /// `log(exp(self) + exp(other))`, without overflow of the exponentials.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert!(x.logaddexp(&y)?.allclose(&Tensor::from([2.313, 7.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logaddexp(&self, other: &Tensor) -> Result<Tensor> {
         super::special::logaddexp(self, other)
     }
 
     /// `log2(2^self + 2^other)`, without overflow of the powers.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert!(x.logaddexp2(&y)?.allclose(&Tensor::from([2.585, 7.003]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logaddexp2(&self, other: &Tensor) -> Result<Tensor> {
         super::special::logaddexp2(self, other)
     }
 
     /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let y = Tensor::from([0.5]);
+    /// assert_eq!(x.heaviside(&y)?.to_vec::<f64>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn heaviside(&self, values: &Tensor) -> Result<Tensor> {
         super::special::heaviside(self, values)
     }
 
     /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let y = Tensor::from([0.5]);
+    /// let expected = x.heaviside(&y)?.to(x.dtype())?;
+    /// x.heaviside_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn heaviside_(&self, values: &Tensor) -> Result<&Tensor> {
         super::special::heaviside_(self, values)?;
         Ok(self)
     }
 
     /// The next number after `self` in the direction of `other` that the dtype represents.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert!(x.nextafter(&y)?.allclose(&Tensor::from([1.0, 7.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nextafter(&self, other: &Tensor) -> Result<Tensor> {
         super::special::nextafter(self, other)
     }
 
     /// The next number after `self` in the direction of `other` that the dtype represents. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.nextafter(&y)?.to(x.dtype())?;
+    /// x.nextafter_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nextafter_(&self, other: &Tensor) -> Result<&Tensor> {
         super::special::nextafter_(self, other)?;
         Ok(self)
     }
 
     /// `self * 2^other`, rounded once for whole exponents.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// assert_eq!(x.ldexp(&y)?.to_vec::<f64>()?, [4.0, 1.75]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ldexp(&self, other: &Tensor) -> Result<Tensor> {
         super::special::ldexp_tensor(self, other)
     }
 
     /// `self * 2^other`, rounded once for whole exponents. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 7.0]);
+    /// let y = Tensor::from([2.0, -2.0]);
+    /// let expected = x.ldexp(&y)?.to(x.dtype())?;
+    /// x.ldexp_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ldexp_(&self, other: &Tensor) -> Result<&Tensor> {
         super::special::ldexp_(self, other)?;
         Ok(self)
     }
 
     /// A mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([8.0, 0.75]);
+    /// assert_eq!(x.frexp()?.0.to_vec::<f64>()?, [0.5, 0.75]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn frexp(&self) -> Result<(Tensor, Tensor)> {
         super::special::frexp_tensor(self)
     }
@@ -131,11 +332,27 @@ impl Tensor {
     /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
     ///
     /// [`nan_to_num_with`](Tensor::nan_to_num_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, f64::NAN]);
+    /// assert_eq!(x.nan_to_num()?.to_vec::<f64>()?, [1.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nan_to_num(&self) -> Result<Tensor> {
         super::special::nan_to_num(self, None, None, None)
     }
 
     /// [`nan_to_num`](Tensor::nan_to_num) with options: `nan`, `posinf`, `neginf`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, f64::NAN]);
+    /// assert_eq!(x.nan_to_num_with(NanToNumOptions::new().nan(9.0))?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nan_to_num_with(&self, options: super::options::NanToNumOptions) -> Result<Tensor> {
         super::special::nan_to_num(self, options.nan, options.posinf, options.neginf)
     }
@@ -143,60 +360,154 @@ impl Tensor {
     /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers. The result is written into `self`.
     ///
     /// [`nan_to_num_with_`](Tensor::nan_to_num_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, f64::NAN]);
+    /// let expected = x.nan_to_num()?.to(x.dtype())?;
+    /// x.nan_to_num_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nan_to_num_(&self) -> Result<&Tensor> {
         super::special::nan_to_num_(self, None, None, None)?;
         Ok(self)
     }
 
     /// [`nan_to_num_`](Tensor::nan_to_num_) with options: `nan`, `posinf`, `neginf`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, f64::NAN]);
+    /// let expected = x.nan_to_num_with(NanToNumOptions::new().nan(9.0))?.to(x.dtype())?;
+    /// x.nan_to_num_with_(NanToNumOptions::new().nan(9.0))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nan_to_num_with_(&self, options: super::options::NanToNumOptions) -> Result<&Tensor> {
         super::special::nan_to_num_(self, options.nan, options.posinf, options.neginf)?;
         Ok(self)
     }
 
     /// `self^exponent`, in float64.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// let y = Tensor::from([3.0, -1.0]);
+    /// assert!(x.float_power_tensor(&y)?.allclose(&Tensor::from([8.0, 0.3333]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn float_power_tensor(&self, exponent: &Tensor) -> Result<Tensor> {
         super::special::float_power_tensor_tensor(self, exponent)
     }
 
     /// `self^exponent`, for a number `exponent`, in float64.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// assert_eq!(x.float_power(2)?.to_vec::<f64>()?, [4.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn float_power(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
         super::special::float_power_tensor_scalar(self, exponent.into())
     }
 
     /// `self = self^exponent`, of float64.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0]);
+    /// let y = Tensor::from([2.0]);
+    /// assert_eq!(x.float_power_tensor_(&y)?.to_vec::<f64>()?, [9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn float_power_tensor_(&self, exponent: &Tensor) -> Result<&Tensor> {
         super::special::float_power__tensor(self, exponent)?;
         Ok(self)
     }
 
     /// `self = self^exponent`, of float64, for a number `exponent`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0]);
+    /// assert_eq!(x.float_power_(2)?.to_vec::<f64>()?, [9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn float_power_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         super::special::float_power__scalar(self, exponent.into())?;
         Ok(self)
     }
 
     /// Whether each element is real, which is true: no dtype is complex.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, f64::INFINITY, f64::NAN]);
+    /// assert_eq!(x.isreal()?.to_vec::<bool>()?, [true, true, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn isreal(&self) -> Result<Tensor> {
         super::special::isreal(self)
     }
 
     /// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_entr()?.allclose(&Tensor::from([-0.0, -5.545]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_entr(&self) -> Result<Tensor> {
         super::special::special_entr(self)
     }
 
     /// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_ndtr()?.allclose(&Tensor::from([0.8413, 1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_ndtr(&self) -> Result<Tensor> {
         super::special::special_ndtr(self)
     }
 
     /// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_log_ndtr()?.allclose(&Tensor::from([-0.1728, -3.167e-5]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_log_ndtr(&self) -> Result<Tensor> {
         super::special::special_log_ndtr(self)
     }
 
     /// `exp(self^2) * erfc(self)`, without overflow.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_erfcx()?.allclose(&Tensor::from([0.4276, 0.137]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_erfcx(&self) -> Result<Tensor> {
         super::special::special_erfcx(self)
     }

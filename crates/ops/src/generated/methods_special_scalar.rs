@@ -7,299 +7,792 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// The inverse of `erf`, for elements from -1 to 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-0.5, 0.0, 0.5]);
+    /// assert!(x.erfinv()?.allclose(&Tensor::from([-0.4769, 0.0, 0.4769]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn erfinv(&self) -> Result<Tensor> {
         super::special_scalar::erfinv(self)
     }
 
     /// The inverse of `erf`, for elements from -1 to 1. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-0.5, 0.0, 0.5]);
+    /// let expected = x.erfinv()?.to(x.dtype())?;
+    /// x.erfinv_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn erfinv_(&self) -> Result<&Tensor> {
         super::special_scalar::erfinv_(self)?;
         Ok(self)
     }
 
     /// The inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert!(x.special_ndtri()?.allclose(&Tensor::from([-0.6745, 0.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_ndtri(&self) -> Result<Tensor> {
         super::special_scalar::special_ndtri(self)
     }
 
     /// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.lgamma()?.allclose(&Tensor::from([0.0, 1.792]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lgamma(&self) -> Result<Tensor> {
         super::special_scalar::lgamma(self)
     }
 
     /// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.lgamma()?.to(x.dtype())?;
+    /// x.lgamma_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lgamma_(&self) -> Result<&Tensor> {
         super::special_scalar::lgamma_(self)?;
         Ok(self)
     }
 
     /// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.digamma()?.allclose(&Tensor::from([-0.5772, 1.256]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn digamma(&self) -> Result<Tensor> {
         super::special_scalar::digamma(self)
     }
 
     /// `gamma'(self) / gamma(self)`, the derivative of `lgamma`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.digamma()?.to(x.dtype())?;
+    /// x.digamma_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn digamma_(&self) -> Result<&Tensor> {
         super::special_scalar::digamma_(self)?;
         Ok(self)
     }
 
     /// The derivative of order `n` of `digamma`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert!(x.polygamma(1)?.allclose(&Tensor::from([1.645, 0.6449]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn polygamma(&self, n: i64) -> Result<Tensor> {
         super::special_scalar::polygamma(n, self)
     }
 
     /// `polygamma` in place.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// assert!(x.polygamma_(1)?.allclose(&Tensor::from([1.645]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn polygamma_(&self, n: i64) -> Result<&Tensor> {
         super::special_scalar::polygamma_(self, n)?;
         Ok(self)
     }
 
     /// `p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// assert!(x.mvlgamma(2)?.allclose(&Tensor::from([0.4516, 1.55]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mvlgamma(&self, p: i64) -> Result<Tensor> {
         super::special_scalar::mvlgamma(self, p)
     }
 
     /// `mvlgamma` in place.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0]);
+    /// assert!(x.mvlgamma_(2)?.allclose(&Tensor::from([0.4516]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mvlgamma_(&self, p: i64) -> Result<&Tensor> {
         super::special_scalar::mvlgamma_(self, p)?;
         Ok(self)
     }
 
     /// `sum((k + other)^-self)` over k from 0, the Hurwitz zeta function.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// let y = Tensor::from([1.0, 2.0]);
+    /// assert!(x.special_zeta(&y)?.allclose(&Tensor::from([1.645, 0.2021]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_zeta(&self, other: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_zeta(self, other)
     }
 
     /// `sum((k + other)^-self)` over k from 0, for a number `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// assert!(x.special_zeta_scalar(1)?.allclose(&Tensor::from([1.645, 1.202]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_zeta_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_zeta_other_scalar(self, other.into())
     }
 
     /// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.i0()?.allclose(&Tensor::from([1.266, 11.3]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn i0(&self) -> Result<Tensor> {
         super::special_scalar::i0(self)
     }
 
     /// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.i0()?.to(x.dtype())?;
+    /// x.i0_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn i0_(&self) -> Result<&Tensor> {
         super::special_scalar::i0_(self)?;
         Ok(self)
     }
 
     /// `exp(-|self|) * i0(self)`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_i0e()?.allclose(&Tensor::from([0.4658, 0.207]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_i0e(&self) -> Result<Tensor> {
         super::special_scalar::special_i0e(self)
     }
 
     /// `self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_i1()?.allclose(&Tensor::from([0.5652, 9.759]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_i1(&self) -> Result<Tensor> {
         super::special_scalar::special_i1(self)
     }
 
     /// `exp(-|self|) * i1(self)`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_i1e()?.allclose(&Tensor::from([0.2079, 0.1788]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_i1e(&self) -> Result<Tensor> {
         super::special_scalar::special_i1e(self)
     }
 
     /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([0.5, 3.0]);
+    /// assert!(x.igamma(&y)?.allclose(&Tensor::from([0.3935, 0.8009]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn igamma(&self, other: &Tensor) -> Result<Tensor> {
         super::special_scalar::igamma(self, other)
     }
 
     /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([0.5, 3.0]);
+    /// let expected = x.igamma(&y)?.to(x.dtype())?;
+    /// x.igamma_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn igamma_(&self, other: &Tensor) -> Result<&Tensor> {
         super::special_scalar::igamma_(self, other)?;
         Ok(self)
     }
 
     /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([0.5, 3.0]);
+    /// assert!(x.igammac(&y)?.allclose(&Tensor::from([0.6065, 0.1991]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn igammac(&self, other: &Tensor) -> Result<Tensor> {
         super::special_scalar::igammac(self, other)
     }
 
     /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([0.5, 3.0]);
+    /// let expected = x.igammac(&y)?.to(x.dtype())?;
+    /// x.igammac_(&y)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn igammac_(&self, other: &Tensor) -> Result<&Tensor> {
         super::special_scalar::igammac_(self, other)?;
         Ok(self)
     }
 
     /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert_eq!(Tensor::special_chebyshev_polynomial_t(&x, &n)?.to_vec::<f64>()?, [-0.875, -0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_t(x, n)
     }
 
     /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(Tensor::special_chebyshev_polynomial_t_scalar(&x, 2)?.to_vec::<f64>()?, [-0.875, -0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_chebyshev_polynomial_t_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_t_n_scalar(x, n.into())
     }
 
     /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert_eq!(Tensor::special_chebyshev_polynomial_u(&x, &n)?.to_vec::<f64>()?, [-0.75, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_u(x, n)
     }
 
     /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(Tensor::special_chebyshev_polynomial_u_scalar(&x, 2)?.to_vec::<f64>()?, [-0.75, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_chebyshev_polynomial_u_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_u_n_scalar(x, n.into())
     }
 
     /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert_eq!(Tensor::special_chebyshev_polynomial_v(&x, &n)?.to_vec::<f64>()?, [-1.25, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_v(x, n)
     }
 
     /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(Tensor::special_chebyshev_polynomial_v_scalar(&x, 2)?.to_vec::<f64>()?, [-1.25, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_chebyshev_polynomial_v_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_v_n_scalar(x, n.into())
     }
 
     /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert_eq!(Tensor::special_chebyshev_polynomial_w(&x, &n)?.to_vec::<f64>()?, [-0.25, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_w(x, n)
     }
 
     /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(Tensor::special_chebyshev_polynomial_w_scalar(&x, 2)?.to_vec::<f64>()?, [-0.25, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_chebyshev_polynomial_w_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_w_n_scalar(x, n.into())
     }
 
     /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert_eq!(Tensor::special_shifted_chebyshev_polynomial_t(&x, &n)?.to_vec::<f64>()?, [-0.5, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_t(x, n)
     }
 
     /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(Tensor::special_shifted_chebyshev_polynomial_t_scalar(&x, 2)?.to_vec::<f64>()?, [-0.5, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_shifted_chebyshev_polynomial_t_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_t_n_scalar(x, n.into())
     }
 
     /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert_eq!(Tensor::special_shifted_chebyshev_polynomial_u(&x, &n)?.to_vec::<f64>()?, [0.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_u(x, n)
     }
 
     /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(Tensor::special_shifted_chebyshev_polynomial_u_scalar(&x, 2)?.to_vec::<f64>()?, [0.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_shifted_chebyshev_polynomial_u_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_u_n_scalar(x, n.into())
     }
 
     /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert_eq!(Tensor::special_shifted_chebyshev_polynomial_v(&x, &n)?.to_vec::<f64>()?, [1.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_v(x, n)
     }
 
     /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(Tensor::special_shifted_chebyshev_polynomial_v_scalar(&x, 2)?.to_vec::<f64>()?, [1.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_shifted_chebyshev_polynomial_v_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_v_n_scalar(x, n.into())
     }
 
     /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert_eq!(Tensor::special_shifted_chebyshev_polynomial_w(&x, &n)?.to_vec::<f64>()?, [-1.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_w(x, n)
     }
 
     /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(Tensor::special_shifted_chebyshev_polynomial_w_scalar(&x, 2)?.to_vec::<f64>()?, [-1.0, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_shifted_chebyshev_polynomial_w_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_w_n_scalar(x, n.into())
     }
 
     /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert_eq!(Tensor::special_hermite_polynomial_h(&x, &n)?.to_vec::<f64>()?, [-1.75, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_h(x, n)
     }
 
     /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(Tensor::special_hermite_polynomial_h_scalar(&x, 2)?.to_vec::<f64>()?, [-1.75, -1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_hermite_polynomial_h_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_h_n_scalar(x, n.into())
     }
 
     /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert!(Tensor::special_hermite_polynomial_he(&x, &n)?.allclose(&Tensor::from([-0.9375, -0.75]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_he(x, n)
     }
 
     /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert!(Tensor::special_hermite_polynomial_he_scalar(&x, 2)?.allclose(&Tensor::from([-0.9375, -0.75]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_hermite_polynomial_he_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_he_n_scalar(x, n.into())
     }
 
     /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert!(Tensor::special_laguerre_polynomial_l(&x, &n)?.allclose(&Tensor::from([0.5312, 0.125]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_laguerre_polynomial_l(x, n)
     }
 
     /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert!(Tensor::special_laguerre_polynomial_l_scalar(&x, 2)?.allclose(&Tensor::from([0.5312, 0.125]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_laguerre_polynomial_l_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_laguerre_polynomial_l_n_scalar(x, n.into())
     }
 
     /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// let n = Tensor::from([2.0]);
+    /// assert!(Tensor::special_legendre_polynomial_p(&x, &n)?.allclose(&Tensor::from([-0.4062, -0.125]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_legendre_polynomial_p(x, n)
     }
 
     /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.25, 0.5]);
+    /// assert!(Tensor::special_legendre_polynomial_p_scalar(&x, 2)?.allclose(&Tensor::from([-0.4062, -0.125]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_legendre_polynomial_p_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_legendre_polynomial_p_n_scalar(x, n.into())
     }
 
     /// `sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_bessel_j0()?.allclose(&Tensor::from([0.7652, -0.3971]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_bessel_j0(&self) -> Result<Tensor> {
         super::special_scalar::special_bessel_j0(self)
     }
 
     /// `x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_bessel_j1()?.allclose(&Tensor::from([0.4401, -0.06604]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_bessel_j1(&self) -> Result<Tensor> {
         super::special_scalar::special_bessel_j1(self)
     }
 
     /// The Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_bessel_y0()?.allclose(&Tensor::from([0.08826, -0.01694]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_bessel_y0(&self) -> Result<Tensor> {
         super::special_scalar::special_bessel_y0(self)
     }
 
     /// The Bessel function of the second kind, of order 1: minus the derivative of that of order 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_bessel_y1()?.allclose(&Tensor::from([-0.7812, 0.3979]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_bessel_y1(&self) -> Result<Tensor> {
         super::special_scalar::special_bessel_y1(self)
     }
 
     /// The integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_modified_bessel_k0()?.allclose(&Tensor::from([0.421, 0.01116]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_modified_bessel_k0(&self) -> Result<Tensor> {
         super::special_scalar::special_modified_bessel_k0(self)
     }
 
     /// The integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_modified_bessel_k1()?.allclose(&Tensor::from([0.6019, 0.01248]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_modified_bessel_k1(&self) -> Result<Tensor> {
         super::special_scalar::special_modified_bessel_k1(self)
     }
 
     /// `exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(Tensor::special_scaled_modified_bessel_k0(&x)?.allclose(&Tensor::from([1.144, 0.6093]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_scaled_modified_bessel_k0(x)
     }
 
     /// `exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(Tensor::special_scaled_modified_bessel_k1(&x)?.allclose(&Tensor::from([1.636, 0.6816]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_scaled_modified_bessel_k1(x)
     }
 
     /// `sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(Tensor::special_spherical_bessel_j0(&x)?.allclose(&Tensor::from([0.8415, -0.1892]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_spherical_bessel_j0(x)
     }
 
     /// `1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(Tensor::special_airy_ai(&x)?.allclose(&Tensor::from([0.1353, 0.0009516]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_airy_ai(x)
     }
 
     /// `i0`, the modified Bessel function of the first kind, of order 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_modified_bessel_i0()?.allclose(&Tensor::from([1.266, 11.3]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_modified_bessel_i0(&self) -> Result<Tensor> {
         super::special_scalar::special_modified_bessel_i0(self)
     }
 
     /// `i1`, the modified Bessel function of the first kind, of order 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.special_modified_bessel_i1()?.allclose(&Tensor::from([0.5652, 9.759]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn special_modified_bessel_i1(&self) -> Result<Tensor> {
         super::special_scalar::special_modified_bessel_i1(self)
     }

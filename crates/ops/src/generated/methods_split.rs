@@ -7,76 +7,196 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The pieces of `split`, each of which autograd allows to be written in place.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.unsafe_split(2, 0)?[1].to_vec::<f64>()?, [3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unsafe_split(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::unsafe_split_tensor(self, split_size, dim)
     }
 
     /// The pieces of `split_with_sizes`, each of which autograd allows to be written in place.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.unsafe_split_with_sizes(&[1, 2], 0)?[1].to_vec::<f64>()?, [2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unsafe_split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
         super::split::unsafe_split_with_sizes(self, split_sizes, dim)
     }
 
     /// The pieces of `chunk`, each of which autograd allows to be written in place.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.unsafe_chunk(3, 0)?[1].to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unsafe_chunk(&self, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::unsafe_chunk(self, chunks, dim)
     }
 
     /// Equal pieces along the second dimension, of a vector along the only one.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.hsplit(3)?[1].to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hsplit(&self, sections: i64) -> Result<Vec<Tensor>> {
         super::split::hsplit_int(self, sections)
     }
 
     /// Pieces along the second dimension (of a vector along the only one), split at the given indices.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.hsplit_indices(&[1])?[1].to_vec::<f64>()?, [2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hsplit_indices(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::hsplit_array(self, indices)
     }
 
     /// Equal pieces along the first dimension.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.vsplit(2)?[1].to_vec::<f64>()?, [3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn vsplit(&self, sections: i64) -> Result<Vec<Tensor>> {
         super::split::vsplit_int(self, sections)
     }
 
     /// Pieces along the first dimension, split at the given indices.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.vsplit_indices(&[1])?[1].to_vec::<f64>()?, [3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn vsplit_indices(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::vsplit_array(self, indices)
     }
 
     /// Equal pieces along the third dimension.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0]]]);
+    /// assert_eq!(x.dsplit(2)?[1].to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn dsplit(&self, sections: i64) -> Result<Vec<Tensor>> {
         super::split::dsplit_int(self, sections)
     }
 
     /// Pieces along the third dimension, split at the given indices.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0]]]);
+    /// assert_eq!(x.dsplit_indices(&[1])?[1].to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn dsplit_indices(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::dsplit_array(self, indices)
     }
 
     /// Views of `split_size` indices of a dimension each; the last one may be smaller.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.split(2, 0)?[1].to_vec::<f64>()?, [3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn split(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::split_tensor(self, split_size, dim)
     }
 
     /// Views of the given sizes, whose sum must be the size of the dimension.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.split_with_sizes(&[1, 2], 0)?[1].to_vec::<f64>()?, [2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
         super::split::split_with_sizes(self, split_sizes, dim)
     }
 
     /// At most `chunks` views of equal size; the last one may be smaller.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.chunk(3, 0)?[1].to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn chunk(&self, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::chunk(self, chunks, dim)
     }
 
     /// Exactly `sections` views; if they do not divide the size, the first ones are larger by one.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.tensor_split(3, 0)?[1].to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tensor_split(&self, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::tensor_split_sections(self, sections, dim)
     }
 
     /// Views split at the given indices of a dimension, which are clamped as those of a slice.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.tensor_split_indices(&[1], 0)?[1].to_vec::<f64>()?, [2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tensor_split_indices(&self, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
         super::split::tensor_split_indices(self, indices, dim)
     }
 
     /// The slices of a dimension, which is removed, as views.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.unbind(0)?[1].item::<f64>()?, 2.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unbind(&self, dim: i64) -> Result<Vec<Tensor>> {
         super::split::unbind_int(self, dim)
     }

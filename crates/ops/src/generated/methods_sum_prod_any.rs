@@ -9,16 +9,40 @@ impl Tensor {
     /// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
     ///
     /// [`sum_with`](Tensor::sum_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.sum()?.item::<f64>()?, 11.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sum(&self) -> Result<Tensor> {
         super::sum_prod_any::sum_dim_intlist(self, None, false, None)
     }
 
     /// [`sum`](Tensor::sum) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.sum_dim(1)?.to_vec::<f64>()?, [3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sum_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::sum_prod_any::sum_dim_intlist(self, Some(super::options::IntList::ints(&dim)), false, None)
     }
 
     /// [`sum`](Tensor::sum) with options: `dim`, `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.sum_with(SumOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sum_with(&self, options: super::options::SumOptions<'_>) -> Result<Tensor> {
         super::sum_prod_any::sum_dim_intlist(self, options.dim, options.keepdim, options.dtype)
     }
@@ -26,16 +50,40 @@ impl Tensor {
     /// `sum(self)` along the given dimensions, with NaN counted as 0.
     ///
     /// [`nansum_with`](Tensor::nansum_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.nansum()?.item::<f64>()?, 11.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nansum(&self) -> Result<Tensor> {
         super::sum_prod_any::nansum(self, None, false, None)
     }
 
     /// [`nansum`](Tensor::nansum) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.nansum_dim(1)?.to_vec::<f64>()?, [3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nansum_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::sum_prod_any::nansum(self, Some(super::options::IntList::ints(&dim)), false, None)
     }
 
     /// [`nansum`](Tensor::nansum) with options: `dim`, `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.nansum_with(NansumOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nansum_with(&self, options: super::options::NansumOptions<'_>) -> Result<Tensor> {
         super::sum_prod_any::nansum(self, options.dim, options.keepdim, options.dtype)
     }
@@ -43,16 +91,40 @@ impl Tensor {
     /// `sum(self) / n` along the given dimensions of a floating point tensor; NaN if they have no elements.
     ///
     /// [`mean_with`](Tensor::mean_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.mean()?.item::<f64>()?, 2.75);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mean(&self) -> Result<Tensor> {
         super::sum_prod_any::mean_dim(self, None, false, None)
     }
 
     /// [`mean`](Tensor::mean) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.mean_dim(1)?.to_vec::<f64>()?, [1.5, 3.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mean_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::sum_prod_any::mean_dim(self, Some(super::options::IntList::ints(&dim)), false, None)
     }
 
     /// [`mean`](Tensor::mean) with options: `dim`, `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.mean_with(MeanOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mean_with(&self, options: super::options::MeanOptions<'_>) -> Result<Tensor> {
         super::sum_prod_any::mean_dim(self, options.dim, options.keepdim, options.dtype)
     }
@@ -60,11 +132,27 @@ impl Tensor {
     /// The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise.
     ///
     /// [`prod_with`](Tensor::prod_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.prod()?.item::<f64>()?, 30.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn prod(&self) -> Result<Tensor> {
         super::sum_prod_any::prod(self, None)
     }
 
     /// [`prod`](Tensor::prod) with options: `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.prod_with(ProdOptions::new().dtype(ScalarType::F32))?.dtype(), ScalarType::F32);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn prod_with(&self, options: super::options::ProdOptions) -> Result<Tensor> {
         super::sum_prod_any::prod(self, options.dtype)
     }
@@ -72,11 +160,27 @@ impl Tensor {
     /// The product along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
     ///
     /// [`prod_dim_with`](Tensor::prod_dim_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.prod_dim(1)?.to_vec::<f64>()?, [2.0, 12.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn prod_dim(&self, dim: i64) -> Result<Tensor> {
         super::sum_prod_any::prod_dim_int(self, dim, false, None)
     }
 
     /// [`prod_dim`](Tensor::prod_dim) with options: `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.prod_dim_with(1, ProdDimOptions::new().keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn prod_dim_with(&self, dim: i64, options: super::options::ProdDimOptions) -> Result<Tensor> {
         super::sum_prod_any::prod_dim_int(self, dim, options.keepdim, options.dtype)
     }
@@ -84,16 +188,40 @@ impl Tensor {
     /// Whether any element along the given dimensions is nonzero; an empty list reduces no dimension.
     ///
     /// [`any_with`](Tensor::any_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.any()?.item::<bool>()?, true);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn any(&self) -> Result<Tensor> {
         super::sum_prod_any::any_dims(self, None, false)
     }
 
     /// [`any`](Tensor::any) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.any_dim(1)?.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn any_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::sum_prod_any::any_dims(self, Some(super::options::IntList::ints(&dim)), false)
     }
 
     /// [`any`](Tensor::any) with options: `dim`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.any_with(AnyOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn any_with(&self, options: super::options::AnyOptions<'_>) -> Result<Tensor> {
         super::sum_prod_any::any_dims(self, options.dim, options.keepdim)
     }
@@ -101,16 +229,40 @@ impl Tensor {
     /// Whether all elements along the given dimensions are nonzero; an empty list reduces no dimension.
     ///
     /// [`all_with`](Tensor::all_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.all()?.item::<bool>()?, true);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn all(&self) -> Result<Tensor> {
         super::sum_prod_any::all_dims(self, None, false)
     }
 
     /// [`all`](Tensor::all) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.all_dim(1)?.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn all_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::sum_prod_any::all_dims(self, Some(super::options::IntList::ints(&dim)), false)
     }
 
     /// [`all`](Tensor::all) with options: `dim`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.all_with(AllOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn all_with(&self, options: super::options::AllOptions<'_>) -> Result<Tensor> {
         super::sum_prod_any::all_dims(self, options.dim, options.keepdim)
     }
@@ -118,11 +270,27 @@ impl Tensor {
     /// `log(sum(exp(self)))` along the given dimensions, without overflow; integers give the default floating point type.
     ///
     /// [`logsumexp_with`](Tensor::logsumexp_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 0.0], [1.0, 1.0]]);
+    /// assert!(x.logsumexp(1)?.allclose(&Tensor::from([0.6931, 1.693]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logsumexp(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::sum_prod_any::logsumexp(self, super::options::IntList::ints(&dim), false)
     }
 
     /// [`logsumexp`](Tensor::logsumexp) with options: `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0, 0.0], [1.0, 1.0]]);
+    /// assert_eq!(x.logsumexp_with(1, LogsumexpOptions::new().keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logsumexp_with(
         &self,
         dim: impl super::options::IntList,
@@ -134,11 +302,27 @@ impl Tensor {
     /// `nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN.
     ///
     /// [`nanmean_with`](Tensor::nanmean_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.nanmean()?.item::<f64>()?, 2.75);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nanmean(&self) -> Result<Tensor> {
         super::sum_prod_any::nanmean(self, None, false, None)
     }
 
     /// [`nanmean`](Tensor::nanmean) with options: `dim`, `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.nanmean_with(NanmeanOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn nanmean_with(&self, options: super::options::NanmeanOptions<'_>) -> Result<Tensor> {
         super::sum_prod_any::nanmean(self, options.dim, options.keepdim, options.dtype)
     }

@@ -7,22 +7,64 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self + weight * (end - self)`, for floating point numbers of one type.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 10.0]);
+    /// let y = Tensor::from([1.0, 20.0]);
+    /// let w = Tensor::from([0.25, 0.5]);
+    /// assert_eq!(x.lerp(&y, &w)?.to_vec::<f64>()?, [0.25, 15.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lerp(&self, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
         super::ternary::lerp_tensor(self, end, weight)
     }
 
     /// `self + weight * (end - self)`, for floating point numbers of one type. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 10.0]);
+    /// let y = Tensor::from([1.0, 20.0]);
+    /// let w = Tensor::from([0.25, 0.5]);
+    /// let expected = x.lerp(&y, &w)?.to(x.dtype())?;
+    /// x.lerp_(&y, &w)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lerp_(&self, end: &Tensor, weight: &Tensor) -> Result<&Tensor> {
         super::ternary::lerp__tensor(self, end, weight)?;
         Ok(self)
     }
 
     /// `self + weight * (end - self)`, with one weight.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 10.0]);
+    /// let y = Tensor::from([1.0, 20.0]);
+    /// assert_eq!(x.lerp_scalar(&y, 0.5)?.to_vec::<f64>()?, [0.5, 15.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lerp_scalar(&self, end: &Tensor, weight: impl Into<Scalar>) -> Result<Tensor> {
         super::ternary::lerp_scalar(self, end, weight.into())
     }
 
     /// `self + weight * (end - self)`, with one weight. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 10.0]);
+    /// let y = Tensor::from([1.0, 20.0]);
+    /// let expected = x.lerp_scalar(&y, 0.5)?.to(x.dtype())?;
+    /// x.lerp_scalar_(&y, 0.5)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lerp_scalar_(&self, end: &Tensor, weight: impl Into<Scalar>) -> Result<&Tensor> {
         super::ternary::lerp__scalar(self, end, weight.into())?;
         Ok(self)
@@ -31,11 +73,31 @@ impl Tensor {
     /// `self + value * tensor1 * tensor2`.
     ///
     /// [`addcmul_with`](Tensor::addcmul_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let a = Tensor::from([6.0, 8.0]);
+    /// let b = Tensor::from([2.0, 4.0]);
+    /// assert_eq!(x.addcmul(&a, &b)?.to_vec::<f64>()?, [13.0, 34.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         super::ternary::addcmul(self, tensor1, tensor2, Scalar::Int(1))
     }
 
     /// [`addcmul`](Tensor::addcmul) with options: `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let a = Tensor::from([6.0, 8.0]);
+    /// let b = Tensor::from([2.0, 4.0]);
+    /// assert_eq!(x.addcmul_with(&a, &b, AddcmulOptions::new().value(0.5))?.to_vec::<f64>()?, [7.0, 18.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addcmul_with(
         &self,
         tensor1: &Tensor,
@@ -48,12 +110,36 @@ impl Tensor {
     /// `self + value * tensor1 * tensor2`. The result is written into `self`.
     ///
     /// [`addcmul_with_`](Tensor::addcmul_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let a = Tensor::from([6.0, 8.0]);
+    /// let b = Tensor::from([2.0, 4.0]);
+    /// let expected = x.addcmul(&a, &b)?.to(x.dtype())?;
+    /// x.addcmul_(&a, &b)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
         super::ternary::addcmul_(self, tensor1, tensor2, Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`addcmul_`](Tensor::addcmul_) with options: `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let a = Tensor::from([6.0, 8.0]);
+    /// let b = Tensor::from([2.0, 4.0]);
+    /// let expected = x.addcmul_with(&a, &b, AddcmulOptions::new().value(0.5))?.to(x.dtype())?;
+    /// x.addcmul_with_(&a, &b, AddcmulOptions::new().value(0.5))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addcmul_with_(
         &self,
         tensor1: &Tensor,
@@ -67,11 +153,31 @@ impl Tensor {
     /// `self + value * tensor1 / tensor2`, for floating point numbers.
     ///
     /// [`addcdiv_with`](Tensor::addcdiv_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let a = Tensor::from([6.0, 8.0]);
+    /// let b = Tensor::from([2.0, 4.0]);
+    /// assert_eq!(x.addcdiv(&a, &b)?.to_vec::<f64>()?, [4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         super::ternary::addcdiv(self, tensor1, tensor2, Scalar::Int(1))
     }
 
     /// [`addcdiv`](Tensor::addcdiv) with options: `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let a = Tensor::from([6.0, 8.0]);
+    /// let b = Tensor::from([2.0, 4.0]);
+    /// assert_eq!(x.addcdiv_with(&a, &b, AddcdivOptions::new().value(0.5))?.to_vec::<f64>()?, [2.5, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addcdiv_with(
         &self,
         tensor1: &Tensor,
@@ -84,12 +190,36 @@ impl Tensor {
     /// `self + value * tensor1 / tensor2`, for floating point numbers. The result is written into `self`.
     ///
     /// [`addcdiv_with_`](Tensor::addcdiv_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let a = Tensor::from([6.0, 8.0]);
+    /// let b = Tensor::from([2.0, 4.0]);
+    /// let expected = x.addcdiv(&a, &b)?.to(x.dtype())?;
+    /// x.addcdiv_(&a, &b)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
         super::ternary::addcdiv_(self, tensor1, tensor2, Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`addcdiv_`](Tensor::addcdiv_) with options: `value`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let a = Tensor::from([6.0, 8.0]);
+    /// let b = Tensor::from([2.0, 4.0]);
+    /// let expected = x.addcdiv_with(&a, &b, AddcdivOptions::new().value(0.5))?.to(x.dtype())?;
+    /// x.addcdiv_with_(&a, &b, AddcdivOptions::new().value(0.5))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn addcdiv_with_(
         &self,
         tensor1: &Tensor,
@@ -101,66 +231,182 @@ impl Tensor {
     }
 
     /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 2.0]);
+    /// assert_eq!(x.clamp(0, 1)?.to_vec::<f64>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
         super::ternary::clamp(self, Some(min.into()), Some(max.into()))
     }
 
     /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 2.0]);
+    /// let expected = x.clamp(0, 1)?.to(x.dtype())?;
+    /// x.clamp_(0, 1)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<&Tensor> {
         super::ternary::clamp_(self, Some(min.into()), Some(max.into()))?;
         Ok(self)
     }
 
     /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 2.0]);
+    /// let low = Tensor::from([0.0, 1.0, 0.0]);
+    /// let high = Tensor::from([1.0]);
+    /// assert_eq!(x.clamp_tensor(&low, &high)?.to_vec::<f64>()?, [0.0, 1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_tensor(&self, min: &Tensor, max: &Tensor) -> Result<Tensor> {
         super::ternary::clamp_tensor(self, Some(min), Some(max))
     }
 
     /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 2.0]);
+    /// let low = Tensor::from([0.0, 1.0, 0.0]);
+    /// let high = Tensor::from([1.0]);
+    /// let expected = x.clamp_tensor(&low, &high)?.to(x.dtype())?;
+    /// x.clamp_tensor_(&low, &high)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_tensor_(&self, min: &Tensor, max: &Tensor) -> Result<&Tensor> {
         super::ternary::clamp__tensor(self, Some(min), Some(max))?;
         Ok(self)
     }
 
     /// `max(self, min)`, for a number `min`; NaN is propagated.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 2.0]);
+    /// assert_eq!(x.clamp_min(0)?.to_vec::<f64>()?, [0.0, 0.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_min(&self, min: impl Into<Scalar>) -> Result<Tensor> {
         super::ternary::clamp_min(self, min.into())
     }
 
     /// `max(self, min)`, for a number `min`; NaN is propagated. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 2.0]);
+    /// let expected = x.clamp_min(0)?.to(x.dtype())?;
+    /// x.clamp_min_(0)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_min_(&self, min: impl Into<Scalar>) -> Result<&Tensor> {
         super::ternary::clamp_min_(self, min.into())?;
         Ok(self)
     }
 
     /// `max(self, min)`, element by element, NaN where either is NaN.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// let bound = Tensor::from([0.0, 1.0]);
+    /// assert_eq!(x.clamp_min_tensor(&bound)?.to_vec::<f64>()?, [0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_min_tensor(&self, min: &Tensor) -> Result<Tensor> {
         super::ternary::clamp_min_tensor(self, min)
     }
 
     /// `max(self, min)`, element by element, NaN where either is NaN. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// let bound = Tensor::from([0.0, 1.0]);
+    /// let expected = x.clamp_min_tensor(&bound)?.to(x.dtype())?;
+    /// x.clamp_min_tensor_(&bound)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_min_tensor_(&self, min: &Tensor) -> Result<&Tensor> {
         super::ternary::clamp_min__tensor(self, min)?;
         Ok(self)
     }
 
     /// `min(self, max)`, for a number `max`; NaN is propagated.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 2.0]);
+    /// assert_eq!(x.clamp_max(1)?.to_vec::<f64>()?, [-1.0, 0.5, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_max(&self, max: impl Into<Scalar>) -> Result<Tensor> {
         super::ternary::clamp_max(self, max.into())
     }
 
     /// `min(self, max)`, for a number `max`; NaN is propagated. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.5, 2.0]);
+    /// let expected = x.clamp_max(1)?.to(x.dtype())?;
+    /// x.clamp_max_(1)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_max_(&self, max: impl Into<Scalar>) -> Result<&Tensor> {
         super::ternary::clamp_max_(self, max.into())?;
         Ok(self)
     }
 
     /// `min(self, max)`, element by element, NaN where either is NaN.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// let bound = Tensor::from([0.0, 1.0]);
+    /// assert_eq!(x.clamp_max_tensor(&bound)?.to_vec::<f64>()?, [-1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_max_tensor(&self, max: &Tensor) -> Result<Tensor> {
         super::ternary::clamp_max_tensor(self, max)
     }
 
     /// `min(self, max)`, element by element, NaN where either is NaN. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// let bound = Tensor::from([0.0, 1.0]);
+    /// let expected = x.clamp_max_tensor(&bound)?.to(x.dtype())?;
+    /// x.clamp_max_tensor_(&bound)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clamp_max_tensor_(&self, max: &Tensor) -> Result<&Tensor> {
         super::ternary::clamp_max__tensor(self, max)?;
         Ok(self)

@@ -9,36 +9,94 @@ impl Tensor {
     /// `self` if it has the memory format `memory_format`, else a copy that has.
     ///
     /// [`contiguous_with`](Tensor::contiguous_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// assert_eq!(x.contiguous()?.to_vec::<f64>()?, [-1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn contiguous(&self) -> Result<Tensor> {
         super::to_contiguous::contiguous(self, MemoryFormat::Contiguous)
     }
 
     /// [`contiguous`](Tensor::contiguous) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0]]);
+    /// assert_eq!(x.contiguous_with(ContiguousOptions::new().memory_format(MemoryFormat::Contiguous))?.is_contiguous(), true);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn contiguous_with(&self, options: super::options::ContiguousOptions) -> Result<Tensor> {
         super::to_contiguous::contiguous(self, options.memory_format)
     }
 
     /// `self`: all dtypes are real.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// assert_eq!(x.conj()?.to_vec::<f64>()?, [-1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conj(&self) -> Result<Tensor> {
         super::to_contiguous::conj(self)
     }
 
     /// `self`: nothing is conjugated lazily.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// assert_eq!(x.resolve_conj()?.to_vec::<f64>()?, [-1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn resolve_conj(&self) -> Result<Tensor> {
         super::to_contiguous::resolve_conj(self)
     }
 
     /// `self`: nothing is negated lazily.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// assert_eq!(x.resolve_neg()?.to_vec::<f64>()?, [-1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn resolve_neg(&self) -> Result<Tensor> {
         super::to_contiguous::resolve_neg(self)
     }
 
     /// `self`: all dtypes are real.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.conj_physical()?.to_vec::<f64>()?, [-1.0, 0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conj_physical(&self) -> Result<Tensor> {
         super::to_contiguous::conj_physical(self)
     }
 
     /// `self`: all dtypes are real. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.conj_physical()?.to(x.dtype())?;
+    /// x.conj_physical_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn conj_physical_(&self) -> Result<&Tensor> {
         super::to_contiguous::conj_physical_(self)?;
         Ok(self)
@@ -47,6 +105,14 @@ impl Tensor {
     /// `self` if it has the given dtype, device and memory format, else a converted copy.
     ///
     /// [`to_with`](Tensor::to_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// assert_eq!(x.to(ScalarType::I64)?.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn to(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::to_contiguous::to_dtype_layout(
@@ -62,6 +128,14 @@ impl Tensor {
     }
 
     /// [`to`](Tensor::to) with options: `non_blocking`, `copy`, `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5]);
+    /// assert_eq!(x.to_with((), ToOptions::new().copy(true))?.to_vec::<f64>()?, [1.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn to_with(
         &self,
         tensor_options: impl Into<TensorOptions>,
@@ -83,11 +157,27 @@ impl Tensor {
     /// `self` if it has the given device and dtype, else a converted copy.
     ///
     /// [`to_device_with`](Tensor::to_device_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5]);
+    /// assert_eq!(x.to_device(x.device(), ScalarType::F32)?.dtype(), ScalarType::F32);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn to_device(&self, device: Device, dtype: ScalarType) -> Result<Tensor> {
         super::to_contiguous::to_device(self, device, dtype, false, false, None)
     }
 
     /// [`to_device`](Tensor::to_device) with options: `non_blocking`, `copy`, `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5]);
+    /// assert_eq!(x.to_device_with(x.device(), ScalarType::F64, ToDeviceOptions::new().copy(true))?.to_vec::<f64>()?, [1.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn to_device_with(
         &self,
         device: Device,
@@ -107,11 +197,27 @@ impl Tensor {
     /// `self` if it has the given dtype, else a converted copy.
     ///
     /// [`to_dtype_with`](Tensor::to_dtype_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5]);
+    /// assert_eq!(x.to_dtype(ScalarType::F32)?.dtype(), ScalarType::F32);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn to_dtype(&self, dtype: ScalarType) -> Result<Tensor> {
         super::to_contiguous::to_dtype(self, dtype, false, false, None)
     }
 
     /// [`to_dtype`](Tensor::to_dtype) with options: `non_blocking`, `copy`, `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5]);
+    /// assert_eq!(x.to_dtype_with(ScalarType::F64, ToDtypeOptions::new().copy(true))?.to_vec::<f64>()?, [1.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn to_dtype_with(
         &self,
         dtype: ScalarType,
@@ -123,16 +229,43 @@ impl Tensor {
     /// `self` if it has the dtype and device of `other`, else a converted copy.
     ///
     /// [`to_other_with`](Tensor::to_other_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// let y = Tensor::from([0i64]);
+    /// assert_eq!(x.to_other(&y)?.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn to_other(&self, other: &Tensor) -> Result<Tensor> {
         super::to_contiguous::to_other(self, other, false, false, None)
     }
 
     /// [`to_other`](Tensor::to_other) with options: `non_blocking`, `copy`, `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5]);
+    /// let y = Tensor::from([0i64]);
+    /// assert_eq!(x.to_other_with(&y, ToOtherOptions::new().copy(true))?.to_vec::<i64>()?, [1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn to_other_with(&self, other: &Tensor, options: super::options::ToOtherOptions) -> Result<Tensor> {
         super::to_contiguous::to_other(self, other, options.non_blocking, options.copy, options.memory_format)
     }
 
     /// `self` if it has the dtype and device of `other`, else a converted copy.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.5, 2.5]);
+    /// let y = Tensor::from([0i64]);
+    /// assert_eq!(x.type_as(&y)?.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn type_as(&self, other: &Tensor) -> Result<Tensor> {
         super::to_contiguous::type_as(self, other)
     }

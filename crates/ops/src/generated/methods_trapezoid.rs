@@ -9,11 +9,29 @@ impl Tensor {
     /// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` at `x` by the trapezoidal rule.
     ///
     /// [`trapezoid_with`](Tensor::trapezoid_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 3.0]);
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::trapezoid(&y, &x)?.item::<f64>()?, 10.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trapezoid(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapezoid_x(y, x, -1)
     }
 
     /// [`trapezoid`](Tensor::trapezoid) with options: `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 3.0]);
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::trapezoid_with(&y, &x, TrapezoidOptions::new().dim(0))?.item::<f64>()?, 10.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trapezoid_with(
         y: &Tensor,
         x: &Tensor,
@@ -25,11 +43,27 @@ impl Tensor {
     /// `sum(dx * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` with spacing `dx` by the trapezoidal rule.
     ///
     /// [`trapezoid_dx_with`](Tensor::trapezoid_dx_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::trapezoid_dx(&y)?.item::<f64>()?, 6.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trapezoid_dx(y: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapezoid_dx(y, Scalar::Int(1), -1)
     }
 
     /// [`trapezoid_dx`](Tensor::trapezoid_dx) with options: `dx`, `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::trapezoid_dx_with(&y, TrapezoidDxOptions::new().dx(2))?.item::<f64>()?, 12.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trapezoid_dx_with(y: &Tensor, options: super::options::TrapezoidDxOptions) -> Result<Tensor> {
         super::trapezoid::trapezoid_dx(y, options.dx, options.dim)
     }
@@ -37,11 +71,29 @@ impl Tensor {
     /// As `trapezoid`.
     ///
     /// [`trapz_with`](Tensor::trapz_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 3.0]);
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::trapz(&y, &x)?.item::<f64>()?, 10.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trapz(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapz_x(y, x, -1)
     }
 
     /// [`trapz`](Tensor::trapz) with options: `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 3.0]);
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::trapz_with(&y, &x, TrapzOptions::new().dim(0))?.item::<f64>()?, 10.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trapz_with(y: &Tensor, x: &Tensor, options: super::options::TrapzOptions) -> Result<Tensor> {
         super::trapezoid::trapz_x(y, x, options.dim)
     }
@@ -49,11 +101,27 @@ impl Tensor {
     /// As `trapezoid`.
     ///
     /// [`trapz_dx_with`](Tensor::trapz_dx_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::trapz_dx(&y)?.item::<f64>()?, 6.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trapz_dx(y: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapz_dx(y, 1.0, -1)
     }
 
     /// [`trapz_dx`](Tensor::trapz_dx) with options: `dx`, `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::trapz_dx_with(&y, TrapzDxOptions::new().dx(2.0))?.item::<f64>()?, 12.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trapz_dx_with(y: &Tensor, options: super::options::TrapzDxOptions) -> Result<Tensor> {
         super::trapezoid::trapz_dx(y, options.dx, options.dim)
     }
@@ -61,11 +129,29 @@ impl Tensor {
     /// `trapezoid` up to each element of `x` but the first.
     ///
     /// [`cumulative_trapezoid_with`](Tensor::cumulative_trapezoid_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 3.0]);
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::cumulative_trapezoid(&y, &x)?.to_vec::<f64>()?, [2.0, 10.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumulative_trapezoid(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::trapezoid::cumulative_trapezoid_x(y, x, -1)
     }
 
     /// [`cumulative_trapezoid`](Tensor::cumulative_trapezoid) with options: `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([0.0, 1.0, 3.0]);
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::cumulative_trapezoid_with(&y, &x, CumulativeTrapezoidOptions::new().dim(0))?.to_vec::<f64>()?, [2.0, 10.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumulative_trapezoid_with(
         y: &Tensor,
         x: &Tensor,
@@ -77,11 +163,27 @@ impl Tensor {
     /// `trapezoid` up to each sample but the first, for samples with spacing `dx`.
     ///
     /// [`cumulative_trapezoid_dx_with`](Tensor::cumulative_trapezoid_dx_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::cumulative_trapezoid_dx(&y)?.to_vec::<f64>()?, [2.0, 6.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumulative_trapezoid_dx(y: &Tensor) -> Result<Tensor> {
         super::trapezoid::cumulative_trapezoid_dx(y, Scalar::Int(1), -1)
     }
 
     /// [`cumulative_trapezoid_dx`](Tensor::cumulative_trapezoid_dx) with options: `dx`, `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let y = Tensor::from([1.0, 3.0, 5.0]);
+    /// assert_eq!(Tensor::cumulative_trapezoid_dx_with(&y, CumulativeTrapezoidDxOptions::new().dx(2))?.to_vec::<f64>()?, [4.0, 12.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cumulative_trapezoid_dx_with(
         y: &Tensor,
         options: super::options::CumulativeTrapezoidDxOptions,

@@ -9,11 +9,27 @@ impl Tensor {
     /// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
     ///
     /// [`tril_with`](Tensor::tril_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.tril()?.to_vec::<f64>()?, [1.0, 0.0, 3.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tril(&self) -> Result<Tensor> {
         super::tril_triu::tril(self, 0)
     }
 
     /// [`tril`](Tensor::tril) with options: `diagonal`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.tril_with(TrilOptions::new().diagonal(1))?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tril_with(&self, options: super::options::TrilOptions) -> Result<Tensor> {
         super::tril_triu::tril(self, options.diagonal)
     }
@@ -21,12 +37,32 @@ impl Tensor {
     /// The elements on and below a diagonal of each matrix; those above are replaced by zeros. The result is written into `self`.
     ///
     /// [`tril_with_`](Tensor::tril_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// let expected = x.tril()?.to(x.dtype())?;
+    /// x.tril_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tril_(&self) -> Result<&Tensor> {
         super::tril_triu::tril_(self, 0)?;
         Ok(self)
     }
 
     /// [`tril_`](Tensor::tril_) with options: `diagonal`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let expected = x.tril_with(TrilOptions::new().diagonal(1))?.to(x.dtype())?;
+    /// x.tril_with_(TrilOptions::new().diagonal(1))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tril_with_(&self, options: super::options::TrilOptions) -> Result<&Tensor> {
         super::tril_triu::tril_(self, options.diagonal)?;
         Ok(self)
@@ -35,11 +71,27 @@ impl Tensor {
     /// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
     ///
     /// [`triu_with`](Tensor::triu_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.triu()?.to_vec::<f64>()?, [1.0, 2.0, 0.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn triu(&self) -> Result<Tensor> {
         super::tril_triu::triu(self, 0)
     }
 
     /// [`triu`](Tensor::triu) with options: `diagonal`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.triu_with(TriuOptions::new().diagonal(1))?.to_vec::<f64>()?, [0.0, 2.0, 0.0, 0.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn triu_with(&self, options: super::options::TriuOptions) -> Result<Tensor> {
         super::tril_triu::triu(self, options.diagonal)
     }
@@ -47,12 +99,32 @@ impl Tensor {
     /// The elements on and above a diagonal of each matrix; those below are replaced by zeros. The result is written into `self`.
     ///
     /// [`triu_with_`](Tensor::triu_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// let expected = x.triu()?.to(x.dtype())?;
+    /// x.triu_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn triu_(&self) -> Result<&Tensor> {
         super::tril_triu::triu_(self, 0)?;
         Ok(self)
     }
 
     /// [`triu_`](Tensor::triu_) with options: `diagonal`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let expected = x.triu_with(TriuOptions::new().diagonal(1))?.to(x.dtype())?;
+    /// x.triu_with_(TriuOptions::new().diagonal(1))?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn triu_with_(&self, options: super::options::TriuOptions) -> Result<&Tensor> {
         super::tril_triu::triu_(self, options.diagonal)?;
         Ok(self)

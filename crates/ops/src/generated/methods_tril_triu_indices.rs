@@ -9,6 +9,13 @@ impl Tensor {
     /// The row and column indices of the elements on and below a diagonal.
     ///
     /// [`tril_indices_with`](Tensor::tril_indices_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::tril_indices(2, 2, ())?.to_vec::<i64>()?, [0, 1, 1, 0, 0, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tril_indices(row: i64, col: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::tril_triu_indices::tril_indices(
@@ -23,6 +30,13 @@ impl Tensor {
     }
 
     /// [`tril_indices`](Tensor::tril_indices) with options: `offset`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::tril_indices_with(2, 2, (), TrilIndicesOptions::new().offset(1))?.sizes(), [2, 4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tril_indices_with(
         row: i64,
         col: i64,
@@ -44,6 +58,13 @@ impl Tensor {
     /// The row and column indices of the elements on and above a diagonal.
     ///
     /// [`triu_indices_with`](Tensor::triu_indices_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::triu_indices(2, 2, ())?.to_vec::<i64>()?, [0, 0, 1, 0, 1, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn triu_indices(row: i64, col: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::tril_triu_indices::triu_indices(
@@ -58,6 +79,13 @@ impl Tensor {
     }
 
     /// [`triu_indices`](Tensor::triu_indices) with options: `offset`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// assert_eq!(Tensor::triu_indices_with(2, 2, (), TriuIndicesOptions::new().offset(1))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn triu_indices_with(
         row: i64,
         col: i64,

@@ -7,423 +7,1113 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// `-self`; not defined for bool.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.neg()?.to_vec::<f64>()?, [1.0, -0.0, -2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn neg(&self) -> Result<Tensor> {
         super::unary::neg(self)
     }
 
     /// `-self`; not defined for bool. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.neg()?.to(x.dtype())?;
+    /// x.neg_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn neg_(&self) -> Result<&Tensor> {
         super::unary::neg_(self)?;
         Ok(self)
     }
 
     /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.abs()?.to_vec::<f64>()?, [1.0, 0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn abs(&self) -> Result<Tensor> {
         super::unary::abs(self)
     }
 
     /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.abs()?.to(x.dtype())?;
+    /// x.abs_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn abs_(&self) -> Result<&Tensor> {
         super::unary::abs_(self)?;
         Ok(self)
     }
 
     /// 1 above 0, -1 below, 0 at 0 and for NaN.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.sign()?.to_vec::<f64>()?, [-1.0, 0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sign(&self) -> Result<Tensor> {
         super::unary::sign(self)
     }
 
     /// 1 above 0, -1 below, 0 at 0 and for NaN. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.sign()?.to(x.dtype())?;
+    /// x.sign_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sign_(&self) -> Result<&Tensor> {
         super::unary::sign_(self)?;
         Ok(self)
     }
 
     /// The sign of each element, as `sign`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.sgn()?.to_vec::<f64>()?, [-1.0, 0.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sgn(&self) -> Result<Tensor> {
         super::unary::sgn(self)
     }
 
     /// The sign of each element, as `sign`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.sgn()?.to(x.dtype())?;
+    /// x.sgn_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sgn_(&self) -> Result<&Tensor> {
         super::unary::sgn_(self)?;
         Ok(self)
     }
 
     /// `e^self`, the exponential of each element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.exp()?.allclose(&Tensor::from([0.3679, 1.0, 7.389]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn exp(&self) -> Result<Tensor> {
         super::unary::exp(self)
     }
 
     /// `e^self`, the exponential of each element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.exp()?.to(x.dtype())?;
+    /// x.exp_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn exp_(&self) -> Result<&Tensor> {
         super::unary::exp_(self)?;
         Ok(self)
     }
 
     /// `2^self`, element by element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.exp2()?.to_vec::<f64>()?, [0.5, 1.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn exp2(&self) -> Result<Tensor> {
         super::unary::exp2(self)
     }
 
     /// `2^self`, element by element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.exp2()?.to(x.dtype())?;
+    /// x.exp2_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn exp2_(&self) -> Result<&Tensor> {
         super::unary::exp2_(self)?;
         Ok(self)
     }
 
     /// `exp(self) - 1`, without cancellation near 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.expm1()?.allclose(&Tensor::from([-0.6321, 0.0, 6.389]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn expm1(&self) -> Result<Tensor> {
         super::unary::expm1(self)
     }
 
     /// `exp(self) - 1`, without cancellation near 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.expm1()?.to(x.dtype())?;
+    /// x.expm1_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn expm1_(&self) -> Result<&Tensor> {
         super::unary::expm1_(self)?;
         Ok(self)
     }
 
     /// `ln(self)`, the natural logarithm of each element; NaN below 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.log()?.allclose(&Tensor::from([0.0, 1.386]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log(&self) -> Result<Tensor> {
         super::unary::log(self)
     }
 
     /// `ln(self)`, the natural logarithm of each element; NaN below 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.log()?.to(x.dtype())?;
+    /// x.log_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log_(&self) -> Result<&Tensor> {
         super::unary::log_(self)?;
         Ok(self)
     }
 
     /// `log(1 + self)`, without cancellation near 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.log1p()?.allclose(&Tensor::from([0.6931, 1.609]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log1p(&self) -> Result<Tensor> {
         super::unary::log1p(self)
     }
 
     /// `log(1 + self)`, without cancellation near 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.log1p()?.to(x.dtype())?;
+    /// x.log1p_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log1p_(&self) -> Result<&Tensor> {
         super::unary::log1p_(self)?;
         Ok(self)
     }
 
     /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert_eq!(x.log2()?.to_vec::<f64>()?, [0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log2(&self) -> Result<Tensor> {
         super::unary::log2(self)
     }
 
     /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.log2()?.to(x.dtype())?;
+    /// x.log2_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log2_(&self) -> Result<&Tensor> {
         super::unary::log2_(self)?;
         Ok(self)
     }
 
     /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.log10()?.allclose(&Tensor::from([0.0, 0.6021]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log10(&self) -> Result<Tensor> {
         super::unary::log10(self)
     }
 
     /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.log10()?.to(x.dtype())?;
+    /// x.log10_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn log10_(&self) -> Result<&Tensor> {
         super::unary::log10_(self)?;
         Ok(self)
     }
 
     /// The square root of each element; NaN below 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert_eq!(x.sqrt()?.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sqrt(&self) -> Result<Tensor> {
         super::unary::sqrt(self)
     }
 
     /// The square root of each element; NaN below 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.sqrt()?.to(x.dtype())?;
+    /// x.sqrt_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sqrt_(&self) -> Result<&Tensor> {
         super::unary::sqrt_(self)?;
         Ok(self)
     }
 
     /// `1 / sqrt(self)`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert_eq!(x.rsqrt()?.to_vec::<f64>()?, [1.0, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rsqrt(&self) -> Result<Tensor> {
         super::unary::rsqrt(self)
     }
 
     /// `1 / sqrt(self)`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.rsqrt()?.to(x.dtype())?;
+    /// x.rsqrt_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rsqrt_(&self) -> Result<&Tensor> {
         super::unary::rsqrt_(self)?;
         Ok(self)
     }
 
     /// `1 / self`, in floating point.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert_eq!(x.reciprocal()?.to_vec::<f64>()?, [1.0, 0.25]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reciprocal(&self) -> Result<Tensor> {
         super::unary::reciprocal(self)
     }
 
     /// `1 / self`, in floating point. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.reciprocal()?.to(x.dtype())?;
+    /// x.reciprocal_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reciprocal_(&self) -> Result<&Tensor> {
         super::unary::reciprocal_(self)?;
         Ok(self)
     }
 
     /// `self * self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.square()?.to_vec::<f64>()?, [1.0, 0.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn square(&self) -> Result<Tensor> {
         super::unary::square(self)
     }
 
     /// `self *= self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0]);
+    /// assert_eq!(x.square_()?.to_vec::<f64>()?, [9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn square_(&self) -> Result<&Tensor> {
         super::unary::square_(self)?;
         Ok(self)
     }
 
     /// The sine of each element, in radians.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.sin()?.allclose(&Tensor::from([-0.8415, 0.0, 0.9093]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sin(&self) -> Result<Tensor> {
         super::unary::sin(self)
     }
 
     /// The sine of each element, in radians. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.sin()?.to(x.dtype())?;
+    /// x.sin_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sin_(&self) -> Result<&Tensor> {
         super::unary::sin_(self)?;
         Ok(self)
     }
 
     /// The cosine of each element, in radians.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.cos()?.allclose(&Tensor::from([0.5403, 1.0, -0.4161]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cos(&self) -> Result<Tensor> {
         super::unary::cos(self)
     }
 
     /// The cosine of each element, in radians. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.cos()?.to(x.dtype())?;
+    /// x.cos_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cos_(&self) -> Result<&Tensor> {
         super::unary::cos_(self)?;
         Ok(self)
     }
 
     /// The tangent of each element, in radians.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.tan()?.allclose(&Tensor::from([-1.557, 0.0, -2.185]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tan(&self) -> Result<Tensor> {
         super::unary::tan(self)
     }
 
     /// The tangent of each element, in radians. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.tan()?.to(x.dtype())?;
+    /// x.tan_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tan_(&self) -> Result<&Tensor> {
         super::unary::tan_(self)?;
         Ok(self)
     }
 
     /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-0.5, 0.0, 0.5]);
+    /// assert!(x.asin()?.allclose(&Tensor::from([-0.5236, 0.0, 0.5236]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn asin(&self) -> Result<Tensor> {
         super::unary::asin(self)
     }
 
     /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-0.5, 0.0, 0.5]);
+    /// let expected = x.asin()?.to(x.dtype())?;
+    /// x.asin_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn asin_(&self) -> Result<&Tensor> {
         super::unary::asin_(self)?;
         Ok(self)
     }
 
     /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-0.5, 0.0, 0.5]);
+    /// assert!(x.acos()?.allclose(&Tensor::from([2.094, 1.571, 1.047]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn acos(&self) -> Result<Tensor> {
         super::unary::acos(self)
     }
 
     /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-0.5, 0.0, 0.5]);
+    /// let expected = x.acos()?.to(x.dtype())?;
+    /// x.acos_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn acos_(&self) -> Result<&Tensor> {
         super::unary::acos_(self)?;
         Ok(self)
     }
 
     /// The angle from -pi/2 to pi/2 whose tangent is each element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.atan()?.allclose(&Tensor::from([-0.7854, 0.0, 1.107]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn atan(&self) -> Result<Tensor> {
         super::unary::atan(self)
     }
 
     /// The angle from -pi/2 to pi/2 whose tangent is each element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.atan()?.to(x.dtype())?;
+    /// x.atan_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn atan_(&self) -> Result<&Tensor> {
         super::unary::atan_(self)?;
         Ok(self)
     }
 
     /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.sinh()?.allclose(&Tensor::from([-1.175, 0.0, 3.627]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sinh(&self) -> Result<Tensor> {
         super::unary::sinh(self)
     }
 
     /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.sinh()?.to(x.dtype())?;
+    /// x.sinh_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sinh_(&self) -> Result<&Tensor> {
         super::unary::sinh_(self)?;
         Ok(self)
     }
 
     /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.cosh()?.allclose(&Tensor::from([1.543, 1.0, 3.762]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cosh(&self) -> Result<Tensor> {
         super::unary::cosh(self)
     }
 
     /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.cosh()?.to(x.dtype())?;
+    /// x.cosh_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cosh_(&self) -> Result<&Tensor> {
         super::unary::cosh_(self)?;
         Ok(self)
     }
 
     /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.tanh()?.allclose(&Tensor::from([-0.7616, 0.0, 0.964]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tanh(&self) -> Result<Tensor> {
         super::unary::tanh(self)
     }
 
     /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.tanh()?.to(x.dtype())?;
+    /// x.tanh_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn tanh_(&self) -> Result<&Tensor> {
         super::unary::tanh_(self)?;
         Ok(self)
     }
 
     /// `1 / (1 + exp(-self))`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.sigmoid()?.allclose(&Tensor::from([0.2689, 0.5, 0.8808]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sigmoid(&self) -> Result<Tensor> {
         super::unary::sigmoid(self)
     }
 
     /// `1 / (1 + exp(-self))`. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.sigmoid()?.to(x.dtype())?;
+    /// x.sigmoid_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn sigmoid_(&self) -> Result<&Tensor> {
         super::unary::sigmoid_(self)?;
         Ok(self)
     }
 
     /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.erf()?.allclose(&Tensor::from([-0.8427, 0.0, 0.9953]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn erf(&self) -> Result<Tensor> {
         super::unary::erf(self)
     }
 
     /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.erf()?.to(x.dtype())?;
+    /// x.erf_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn erf_(&self) -> Result<&Tensor> {
         super::unary::erf_(self)?;
         Ok(self)
     }
 
     /// `1 - erf(self)`, without cancellation.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.erfc()?.allclose(&Tensor::from([1.843, 1.0, 0.004678]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn erfc(&self) -> Result<Tensor> {
         super::unary::erfc(self)
     }
 
     /// `1 - erf(self)`, without cancellation. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.erfc()?.to(x.dtype())?;
+    /// x.erfc_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn erfc_(&self) -> Result<&Tensor> {
         super::unary::erfc_(self)?;
         Ok(self)
     }
 
     /// The largest integer less than or equal to each element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// assert_eq!(x.floor()?.to_vec::<f64>()?, [-2.0, 0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn floor(&self) -> Result<Tensor> {
         super::unary::floor(self)
     }
 
     /// The largest integer less than or equal to each element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// let expected = x.floor()?.to(x.dtype())?;
+    /// x.floor_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn floor_(&self) -> Result<&Tensor> {
         super::unary::floor_(self)?;
         Ok(self)
     }
 
     /// The smallest integer greater than or equal to each element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// assert_eq!(x.ceil()?.to_vec::<f64>()?, [-1.0, 1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ceil(&self) -> Result<Tensor> {
         super::unary::ceil(self)
     }
 
     /// The smallest integer greater than or equal to each element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// let expected = x.ceil()?.to(x.dtype())?;
+    /// x.ceil_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ceil_(&self) -> Result<&Tensor> {
         super::unary::ceil_(self)?;
         Ok(self)
     }
 
     /// Each element rounded to the nearest integer, halves to even.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// assert_eq!(x.round()?.to_vec::<f64>()?, [-2.0, 0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn round(&self) -> Result<Tensor> {
         super::unary::round(self)
     }
 
     /// Each element rounded to the nearest integer, halves to even. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// let expected = x.round()?.to(x.dtype())?;
+    /// x.round_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn round_(&self) -> Result<&Tensor> {
         super::unary::round_(self)?;
         Ok(self)
     }
 
     /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.234, 5.678]);
+    /// assert_eq!(x.round_decimals(1)?.to_vec::<f64>()?, [1.2, 5.7]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
         super::unary::round_decimals(self, decimals)
     }
 
     /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.234, 5.678]);
+    /// let expected = x.round_decimals(1)?.to(x.dtype())?;
+    /// x.round_decimals_(1)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn round_decimals_(&self, decimals: i64) -> Result<&Tensor> {
         super::unary::round__decimals(self, decimals)?;
         Ok(self)
     }
 
     /// Each element rounded towards 0.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// assert_eq!(x.trunc()?.to_vec::<f64>()?, [-1.0, 0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trunc(&self) -> Result<Tensor> {
         super::unary::trunc(self)
     }
 
     /// Each element rounded towards 0. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// let expected = x.trunc()?.to(x.dtype())?;
+    /// x.trunc_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trunc_(&self) -> Result<&Tensor> {
         super::unary::trunc_(self)?;
         Ok(self)
     }
 
     /// `self - trunc(self)`, for floating point numbers.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// assert_eq!(x.frac()?.to_vec::<f64>()?, [-0.5, 0.5, 0.25]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn frac(&self) -> Result<Tensor> {
         super::unary::frac(self)
     }
 
     /// `self - trunc(self)`, for floating point numbers. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.5, 0.5, 2.25]);
+    /// let expected = x.frac()?.to(x.dtype())?;
+    /// x.frac_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn frac_(&self) -> Result<&Tensor> {
         super::unary::frac_(self)?;
         Ok(self)
     }
 
     /// `self * pi / 180`, angles converted from degrees to radians.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.deg2rad()?.allclose(&Tensor::from([-0.01745, 0.0, 0.03491]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn deg2rad(&self) -> Result<Tensor> {
         super::unary::deg2rad(self)
     }
 
     /// `self * pi / 180`, angles converted from degrees to radians. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.deg2rad()?.to(x.dtype())?;
+    /// x.deg2rad_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn deg2rad_(&self) -> Result<&Tensor> {
         super::unary::deg2rad_(self)?;
         Ok(self)
     }
 
     /// 0, or pi where `self` is negative; NaN is propagated.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.angle()?.allclose(&Tensor::from([3.142, 0.0, 0.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn angle(&self) -> Result<Tensor> {
         super::unary::angle(self)
     }
 
     /// `self * 180 / pi`, angles converted from radians to degrees.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.rad2deg()?.allclose(&Tensor::from([-57.3, 0.0, 114.6]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rad2deg(&self) -> Result<Tensor> {
         super::unary::rad2deg(self)
     }
 
     /// `self * 180 / pi`, angles converted from radians to degrees. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.rad2deg()?.to(x.dtype())?;
+    /// x.rad2deg_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rad2deg_(&self) -> Result<&Tensor> {
         super::unary::rad2deg_(self)?;
         Ok(self)
     }
 
     /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert!(x.asinh()?.allclose(&Tensor::from([-0.8814, 0.0, 1.444]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn asinh(&self) -> Result<Tensor> {
         super::unary::asinh(self)
     }
 
     /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// let expected = x.asinh()?.to(x.dtype())?;
+    /// x.asinh_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn asinh_(&self) -> Result<&Tensor> {
         super::unary::asinh_(self)?;
         Ok(self)
     }
 
     /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// assert!(x.acosh()?.allclose(&Tensor::from([0.0, 2.063]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn acosh(&self) -> Result<Tensor> {
         super::unary::acosh(self)
     }
 
     /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 4.0]);
+    /// let expected = x.acosh()?.to(x.dtype())?;
+    /// x.acosh_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn acosh_(&self) -> Result<&Tensor> {
         super::unary::acosh_(self)?;
         Ok(self)
     }
 
     /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-0.5, 0.0, 0.5]);
+    /// assert!(x.atanh()?.allclose(&Tensor::from([-0.5493, 0.0, 0.5493]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn atanh(&self) -> Result<Tensor> {
         super::unary::atanh(self)
     }
 
     /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1. The result is written into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-0.5, 0.0, 0.5]);
+    /// let expected = x.atanh()?.to(x.dtype())?;
+    /// x.atanh_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn atanh_(&self) -> Result<&Tensor> {
         super::unary::atanh_(self)?;
         Ok(self)

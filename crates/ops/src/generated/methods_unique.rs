@@ -9,11 +9,27 @@ impl Tensor {
     /// The distinct values in sorted order, for each element the index of its value, and for each value the number of its occurrences.
     ///
     /// [`unique_with`](Tensor::unique_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 2.0, 1.0]);
+    /// assert_eq!(x.unique()?.0.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unique(&self) -> Result<(Tensor, Tensor, Tensor)> {
         super::unique::_unique2(self, true, false, false)
     }
 
     /// [`unique`](Tensor::unique) with options: `sorted`, `return_inverse`, `return_counts`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 2.0, 1.0]);
+    /// assert_eq!(x.unique_with(UniqueOptions::new().return_counts(true))?.2.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unique_with(&self, options: super::options::UniqueOptions) -> Result<(Tensor, Tensor, Tensor)> {
         super::unique::_unique2(self, options.sorted, options.return_inverse, options.return_counts)
     }
@@ -21,11 +37,27 @@ impl Tensor {
     /// The first of each run of equal elements, for each element the index of its run, and the length of each run.
     ///
     /// [`unique_consecutive_with`](Tensor::unique_consecutive_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 2.0, 1.0]);
+    /// assert_eq!(x.unique_consecutive()?.0.to_vec::<f64>()?, [2.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unique_consecutive(&self) -> Result<(Tensor, Tensor, Tensor)> {
         super::unique::unique_consecutive(self, false, false, None)
     }
 
     /// [`unique_consecutive`](Tensor::unique_consecutive) with options: `return_inverse`, `return_counts`, `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 2.0, 1.0]);
+    /// assert_eq!(x.unique_consecutive_with(UniqueConsecutiveOptions::new().return_counts(true))?.2.to_vec::<i64>()?, [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unique_consecutive_with(
         &self,
         options: super::options::UniqueConsecutiveOptions,
@@ -36,11 +68,27 @@ impl Tensor {
     /// The distinct slices of a dimension in sorted order, for each slice the index of the one that equals it, and for each distinct slice the number of its occurrences.
     ///
     /// [`unique_dim_with`](Tensor::unique_dim_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 2.0, 1.0]);
+    /// assert_eq!(x.unique_dim(0)?.0.to_vec::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unique_dim(&self, dim: i64) -> Result<(Tensor, Tensor, Tensor)> {
         super::unique::unique_dim(self, dim, true, false, false)
     }
 
     /// [`unique_dim`](Tensor::unique_dim) with options: `sorted`, `return_inverse`, `return_counts`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 2.0, 1.0]);
+    /// assert_eq!(x.unique_dim_with(0, UniqueDimOptions::new().return_counts(true))?.2.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unique_dim_with(
         &self,
         dim: i64,
@@ -52,11 +100,27 @@ impl Tensor {
     /// `unique_consecutive` of the slices of a dimension.
     ///
     /// [`unique_dim_consecutive_with`](Tensor::unique_dim_consecutive_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 2.0, 1.0]);
+    /// assert_eq!(x.unique_dim_consecutive(0)?.0.to_vec::<f64>()?, [2.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unique_dim_consecutive(&self, dim: i64) -> Result<(Tensor, Tensor, Tensor)> {
         super::unique::unique_dim_consecutive(self, dim, false, false)
     }
 
     /// [`unique_dim_consecutive`](Tensor::unique_dim_consecutive) with options: `return_inverse`, `return_counts`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 2.0, 1.0]);
+    /// assert_eq!(x.unique_dim_consecutive_with(0, UniqueDimConsecutiveOptions::new().return_counts(true))?.2.to_vec::<i64>()?, [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unique_dim_consecutive_with(
         &self,
         dim: i64,

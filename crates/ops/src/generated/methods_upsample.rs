@@ -9,11 +9,27 @@ impl Tensor {
     /// `y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
     ///
     /// [`upsample_nearest1d_with`](Tensor::upsample_nearest1d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.upsample_nearest1d(8)?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_nearest1d(&self, output_size: impl super::options::IntList) -> Result<Tensor> {
         super::upsample::upsample_nearest1d(self, super::options::IntList::ints(&output_size), None)
     }
 
     /// [`upsample_nearest1d`](Tensor::upsample_nearest1d) with options: `scales`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 4.0]]]);
+    /// assert_eq!(x.upsample_nearest1d_with(8, UpsampleNearest1dOptions::new().scales(2.0))?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_nearest1d_with(
         &self,
         output_size: impl super::options::IntList,
@@ -25,11 +41,27 @@ impl Tensor {
     /// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
     ///
     /// [`upsample_nearest2d_with`](Tensor::upsample_nearest2d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.upsample_nearest2d(&[1, 8])?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_nearest2d(&self, output_size: &[i64]) -> Result<Tensor> {
         super::upsample::upsample_nearest2d(self, output_size, None, None)
     }
 
     /// [`upsample_nearest2d`](Tensor::upsample_nearest2d) with options: `scales_h`, `scales_w`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0, 3.0, 4.0]]]]);
+    /// assert_eq!(x.upsample_nearest2d_with(&[1, 8], UpsampleNearest2dOptions::new().scales_w(2.0))?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_nearest2d_with(
         &self,
         output_size: &[i64],
@@ -41,11 +73,27 @@ impl Tensor {
     /// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
     ///
     /// [`upsample_nearest3d_with`](Tensor::upsample_nearest3d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.upsample_nearest3d(&[1, 1, 8])?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_nearest3d(&self, output_size: &[i64]) -> Result<Tensor> {
         super::upsample::upsample_nearest3d(self, output_size, None, None, None)
     }
 
     /// [`upsample_nearest3d`](Tensor::upsample_nearest3d) with options: `scales_d`, `scales_h`, `scales_w`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0, 3.0, 4.0]]]]]);
+    /// assert_eq!(x.upsample_nearest3d_with(&[1, 1, 8], UpsampleNearest3dOptions::new().scales_w(2.0))?.to_vec::<f64>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_nearest3d_with(
         &self,
         output_size: &[i64],
@@ -63,6 +111,14 @@ impl Tensor {
     /// Linear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
     ///
     /// [`upsample_linear1d_with`](Tensor::upsample_linear1d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0]]]);
+    /// assert_eq!(x.upsample_linear1d(3, true)?.to_vec::<f64>()?, [1.0, 1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_linear1d(
         &self,
         output_size: impl super::options::IntList,
@@ -77,6 +133,14 @@ impl Tensor {
     }
 
     /// [`upsample_linear1d`](Tensor::upsample_linear1d) with options: `scales`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[1.0, 2.0]]]);
+    /// assert_eq!(x.upsample_linear1d_with(3, true, UpsampleLinear1dOptions::new().scales(1.5))?.to_vec::<f64>()?, [1.0, 1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_linear1d_with(
         &self,
         output_size: impl super::options::IntList,
@@ -94,11 +158,27 @@ impl Tensor {
     /// Bilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
     ///
     /// [`upsample_bilinear2d_with`](Tensor::upsample_bilinear2d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0]]]]);
+    /// assert_eq!(x.upsample_bilinear2d(&[1, 3], true)?.to_vec::<f64>()?, [1.0, 1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_bilinear2d(&self, output_size: &[i64], align_corners: bool) -> Result<Tensor> {
         super::upsample::upsample_bilinear2d(self, output_size, align_corners, None, None)
     }
 
     /// [`upsample_bilinear2d`](Tensor::upsample_bilinear2d) with options: `scales_h`, `scales_w`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0]]]]);
+    /// assert_eq!(x.upsample_bilinear2d_with(&[1, 3], true, UpsampleBilinear2dOptions::new().scales_w(1.5))?.to_vec::<f64>()?, [1.0, 1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_bilinear2d_with(
         &self,
         output_size: &[i64],
@@ -117,11 +197,27 @@ impl Tensor {
     /// Trilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
     ///
     /// [`upsample_trilinear3d_with`](Tensor::upsample_trilinear3d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0]]]]]);
+    /// assert_eq!(x.upsample_trilinear3d(&[1, 1, 3], true)?.to_vec::<f64>()?, [1.0, 1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_trilinear3d(&self, output_size: &[i64], align_corners: bool) -> Result<Tensor> {
         super::upsample::upsample_trilinear3d(self, output_size, align_corners, None, None, None)
     }
 
     /// [`upsample_trilinear3d`](Tensor::upsample_trilinear3d) with options: `scales_d`, `scales_h`, `scales_w`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[[1.0, 2.0]]]]]);
+    /// assert_eq!(x.upsample_trilinear3d_with(&[1, 1, 3], true, UpsampleTrilinear3dOptions::new().scales_w(1.5))?.to_vec::<f64>()?, [1.0, 1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_trilinear3d_with(
         &self,
         output_size: &[i64],
@@ -141,11 +237,27 @@ impl Tensor {
     /// Bicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
     ///
     /// [`upsample_bicubic2d_with`](Tensor::upsample_bicubic2d_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0]]]]);
+    /// assert_eq!(x.upsample_bicubic2d(&[1, 3], true)?.to_vec::<f64>()?, [1.0, 1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_bicubic2d(&self, output_size: &[i64], align_corners: bool) -> Result<Tensor> {
         super::upsample::upsample_bicubic2d(self, output_size, align_corners, None, None)
     }
 
     /// [`upsample_bicubic2d`](Tensor::upsample_bicubic2d) with options: `scales_h`, `scales_w`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[[[1.0, 2.0]]]]);
+    /// assert_eq!(x.upsample_bicubic2d_with(&[1, 3], true, UpsampleBicubic2dOptions::new().scales_w(1.5))?.to_vec::<f64>()?, [1.0, 1.5, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn upsample_bicubic2d_with(
         &self,
         output_size: &[i64],

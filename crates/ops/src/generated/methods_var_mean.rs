@@ -9,16 +9,40 @@ impl Tensor {
     /// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
     ///
     /// [`var_with`](Tensor::var_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert!(x.var()?.ravel()?.allclose(&Tensor::from([2.917]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn var(&self) -> Result<Tensor> {
         super::var_mean::var_correction(self, None, None, false)
     }
 
     /// [`var`](Tensor::var) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.var_dim(1)?.to_vec::<f64>()?, [0.5, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn var_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::var_mean::var_correction(self, Some(super::options::IntList::ints(&dim)), None, false)
     }
 
     /// [`var`](Tensor::var) with options: `dim`, `correction`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.var_with(VarOptions::new().dim(&[1]).correction(0))?.to_vec::<f64>()?, [0.25, 0.25]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn var_with(&self, options: super::options::VarOptions<'_>) -> Result<Tensor> {
         super::var_mean::var_correction(self, options.dim, options.correction, options.keepdim)
     }
@@ -26,16 +50,40 @@ impl Tensor {
     /// `var`, over `n - correction`, and `mean` along the given dimensions.
     ///
     /// [`var_mean_with`](Tensor::var_mean_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.var_mean()?.0.ravel()?.allclose(&Tensor::from([1.667]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn var_mean(&self) -> Result<(Tensor, Tensor)> {
         super::var_mean::var_mean_correction(self, None, None, false)
     }
 
     /// [`var_mean`](Tensor::var_mean) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.var_mean_dim(1)?.0.to_vec::<f64>()?, [0.5, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn var_mean_dim(&self, dim: impl super::options::IntList) -> Result<(Tensor, Tensor)> {
         super::var_mean::var_mean_correction(self, Some(super::options::IntList::ints(&dim)), None, false)
     }
 
     /// [`var_mean`](Tensor::var_mean) with options: `dim`, `correction`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.var_mean_with(VarMeanOptions::new().dim(&[1]).correction(0))?.0.to_vec::<f64>()?, [0.25, 0.25]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn var_mean_with(&self, options: super::options::VarMeanOptions<'_>) -> Result<(Tensor, Tensor)> {
         super::var_mean::var_mean_correction(self, options.dim, options.correction, options.keepdim)
     }
@@ -43,16 +91,40 @@ impl Tensor {
     /// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
     ///
     /// [`std_with`](Tensor::std_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert!(x.std()?.ravel()?.allclose(&Tensor::from([1.708]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn std(&self) -> Result<Tensor> {
         super::var_mean::std_correction(self, None, None, false)
     }
 
     /// [`std`](Tensor::std) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.std_dim(1)?.allclose(&Tensor::from([0.7071, 0.7071]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn std_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::var_mean::std_correction(self, Some(super::options::IntList::ints(&dim)), None, false)
     }
 
     /// [`std`](Tensor::std) with options: `dim`, `correction`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.std_with(StdOptions::new().dim(&[1]).correction(0))?.to_vec::<f64>()?, [0.5, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn std_with(&self, options: super::options::StdOptions<'_>) -> Result<Tensor> {
         super::var_mean::std_correction(self, options.dim, options.correction, options.keepdim)
     }
@@ -60,16 +132,40 @@ impl Tensor {
     /// `std`, over `n - correction`, and `mean` along the given dimensions.
     ///
     /// [`std_mean_with`](Tensor::std_mean_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.std_mean()?.0.ravel()?.allclose(&Tensor::from([1.291]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn std_mean(&self) -> Result<(Tensor, Tensor)> {
         super::var_mean::std_mean_correction(self, None, None, false)
     }
 
     /// [`std_mean`](Tensor::std_mean) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.std_mean_dim(1)?.0.allclose(&Tensor::from([0.7071, 0.7071]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn std_mean_dim(&self, dim: impl super::options::IntList) -> Result<(Tensor, Tensor)> {
         super::var_mean::std_mean_correction(self, Some(super::options::IntList::ints(&dim)), None, false)
     }
 
     /// [`std_mean`](Tensor::std_mean) with options: `dim`, `correction`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.std_mean_with(StdMeanOptions::new().dim(&[1]).correction(0))?.0.to_vec::<f64>()?, [0.5, 0.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn std_mean_with(&self, options: super::options::StdMeanOptions<'_>) -> Result<(Tensor, Tensor)> {
         super::var_mean::std_mean_correction(self, options.dim, options.correction, options.keepdim)
     }

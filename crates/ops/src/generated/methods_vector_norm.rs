@@ -9,11 +9,27 @@ impl Tensor {
     /// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros.
     ///
     /// [`linalg_vector_norm_with`](Tensor::linalg_vector_norm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert!(x.linalg_vector_norm()?.ravel()?.allclose(&Tensor::from([6.245]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_vector_norm(&self) -> Result<Tensor> {
         super::vector_norm::linalg_vector_norm(self, Scalar::Int(2), None, false, None)
     }
 
     /// [`linalg_vector_norm`](Tensor::linalg_vector_norm) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.linalg_vector_norm_dim(1)?.allclose(&Tensor::from([2.236, 5.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_vector_norm_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::vector_norm::linalg_vector_norm(
             self,
@@ -25,6 +41,14 @@ impl Tensor {
     }
 
     /// [`linalg_vector_norm`](Tensor::linalg_vector_norm) with options: `ord`, `dim`, `keepdim`, `dtype`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.linalg_vector_norm_with(LinalgVectorNormOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_vector_norm_with(
         &self,
         options: super::options::LinalgVectorNormOptions<'_>,
@@ -35,11 +59,27 @@ impl Tensor {
     /// `sum(abs(self)^p)^(1/p)` of all elements.
     ///
     /// [`norm_with`](Tensor::norm_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert!(x.norm()?.ravel()?.allclose(&Tensor::from([6.245]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn norm(&self) -> Result<Tensor> {
         super::vector_norm::norm_scalar(self, Scalar::Int(2))
     }
 
     /// [`norm`](Tensor::norm) with options: `p`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0, -4.0]);
+    /// assert_eq!(x.norm_with(NormOptions::new().p(1))?.item::<f64>()?, 7.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn norm_with(&self, options: super::options::NormOptions) -> Result<Tensor> {
         super::vector_norm::norm_scalar(self, options.p)
     }
@@ -47,11 +87,27 @@ impl Tensor {
     /// `sum(abs(self)^p)^(1/p)` along the given dimensions.
     ///
     /// [`norm_dim_with`](Tensor::norm_dim_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert!(x.norm_dim(1)?.allclose(&Tensor::from([2.236, 5.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn norm_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
         super::vector_norm::norm_scalaropt_dim(self, None, super::options::IntList::ints(&dim), false)
     }
 
     /// [`norm_dim`](Tensor::norm_dim) with options: `p`, `keepdim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.norm_dim_with(1, NormDimOptions::new().p(1).keepdim(true))?.to_vec::<f64>()?, [3.0, 7.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn norm_dim_with(
         &self,
         dim: impl super::options::IntList,

@@ -7,36 +7,92 @@ use flambeau_core::{Result, ScalarType};
 
 impl Tensor {
     /// A view of `self` that autograd does not track.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([-1.0, 2.0]);
+    /// assert_eq!(x.detach()?.to_vec::<f64>()?, [-1.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn detach(&self) -> Result<Tensor> {
         super::view::detach(self)
     }
 
     /// A view with dimensions of size 1 expanded to `size`; `-1` keeps a size.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.expand(&[2, 2, 2])?.sizes(), [2, 2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn expand(&self, size: &[i64]) -> Result<Tensor> {
         super::view::expand(self, size, false)
     }
 
     /// A view with the dimensions in another order.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.permute(&[1, 0])?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn permute(&self, dims: &[i64]) -> Result<Tensor> {
         super::view::permute(self, dims)
     }
 
     /// The transpose of a matrix; tensors of fewer dimensions are returned as they are.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.t()?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn t(&self) -> Result<Tensor> {
         super::view::t(self)
     }
 
     /// A view with two dimensions exchanged.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.transpose(0, 1)?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn transpose(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         super::view::transpose_int(self, dim0, dim1)
     }
 
     /// A view with other sizes, one of which may be `-1`, which is inferred.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.view(&[4])?.sizes(), [4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn view(&self, size: &[i64]) -> Result<Tensor> {
         super::view::view(self, size)
     }
 
     /// A view of the same bytes as elements of another dtype.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// assert_eq!(x.view_dtype(ScalarType::I64)?.to_vec::<i64>()?, [4607182418800017408]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn view_dtype(&self, dtype: ScalarType) -> Result<Tensor> {
         super::view::view_dtype(self, dtype)
     }
@@ -44,11 +100,27 @@ impl Tensor {
     /// A view of the storage of `self` with the given sizes, strides and offset.
     ///
     /// [`as_strided_with`](Tensor::as_strided_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.as_strided(&[2], &[3])?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn as_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
         super::view::as_strided(self, size, stride, None)
     }
 
     /// [`as_strided`](Tensor::as_strided) with options: `storage_offset`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.as_strided_with(&[2], &[1], AsStridedOptions::new().storage_offset(1))?.to_vec::<f64>()?, [2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn as_strided_with(
         &self,
         size: &[i64],
@@ -59,11 +131,27 @@ impl Tensor {
     }
 
     /// A view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.reshape(&[-1])?.sizes(), [4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reshape(&self, shape: &[i64]) -> Result<Tensor> {
         super::view::reshape(self, shape)
     }
 
     /// The slice at one index of a dimension, which is removed.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.select(0, 1)?.to_vec::<f64>()?, [3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
         super::view::select_int(self, dim, index)
     }
@@ -71,6 +159,14 @@ impl Tensor {
     /// Every `step`-th index of a dimension from `start` to below `end`, which are clamped to its size.
     ///
     /// [`slice_with`](Tensor::slice_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.slice(0, 1, None)?.to_vec::<f64>()?, [2.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn slice(
         &self,
         dim: i64,
@@ -81,6 +177,14 @@ impl Tensor {
     }
 
     /// [`slice`](Tensor::slice) with options: `step`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.slice_with(0, None, None, SliceOptions::new().step(2))?.to_vec::<f64>()?, [1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn slice_with(
         &self,
         dim: i64,
@@ -92,21 +196,53 @@ impl Tensor {
     }
 
     /// A view with a dimension of size 1 inserted at `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.unsqueeze(0)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
         super::view::unsqueeze(self, dim)
     }
 
     /// A view without the dimensions of size 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0]]);
+    /// assert_eq!(x.squeeze()?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn squeeze(&self) -> Result<Tensor> {
         super::view::squeeze(self)
     }
 
     /// A view without dimension `dim`, if its size is 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.squeeze_dim(0)?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn squeeze_dim(&self, dim: i64) -> Result<Tensor> {
         super::view::squeeze_dim(self, dim)
     }
 
     /// A view without those of the dimensions `dim` whose size is 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.squeeze_dims(&[0, 1])?.sizes(), [2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn squeeze_dims(&self, dim: &[i64]) -> Result<Tensor> {
         super::view::squeeze_dims(self, dim)
     }
@@ -114,16 +250,40 @@ impl Tensor {
     /// A view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension.
     ///
     /// [`diagonal_with`](Tensor::diagonal_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.diagonal()?.to_vec::<f64>()?, [1.0, 5.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diagonal(&self) -> Result<Tensor> {
         super::view::diagonal(self, 0, 0, 1)
     }
 
     /// [`diagonal`](Tensor::diagonal) with options: `offset`, `dim1`, `dim2`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.diagonal_with(DiagonalOptions::new().offset(1))?.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diagonal_with(&self, options: super::options::DiagonalOptions) -> Result<Tensor> {
         super::view::diagonal(self, options.offset, options.dim1, options.dim2)
     }
 
     /// A view of windows of `size` elements of a dimension, one every `step`; the elements of a window are in the last dimension.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.unfold(1, 2, 1)?.sizes(), [2, 1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unfold(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
         super::view::unfold(self, dimension, size, step)
     }

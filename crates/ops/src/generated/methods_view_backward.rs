@@ -7,6 +7,15 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// A copy of `self` with `src` at one index of a dimension.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let src = Tensor::from([8.0, 9.0]);
+    /// assert_eq!(x.select_scatter(&src, 0, 1)?.to_vec::<f64>()?, [1.0, 2.0, 8.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
         super::view_backward::select_scatter(self, src, dim, index)
     }
@@ -14,6 +23,15 @@ impl Tensor {
     /// A copy of `self` with `src` in a slice of a dimension.
     ///
     /// [`slice_scatter_with`](Tensor::slice_scatter_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// let src = Tensor::from([9.0]);
+    /// assert_eq!(x.slice_scatter(&src, 0, 2, None)?.to_vec::<f64>()?, [1.0, 2.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn slice_scatter(
         &self,
         src: &Tensor,
@@ -25,6 +43,15 @@ impl Tensor {
     }
 
     /// [`slice_scatter`](Tensor::slice_scatter) with options: `step`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// let src = Tensor::from([8.0, 9.0]);
+    /// assert_eq!(x.slice_scatter_with(&src, 0, None, None, SliceScatterOptions::new().step(2))?.to_vec::<f64>()?, [8.0, 2.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn slice_scatter_with(
         &self,
         src: &Tensor,
@@ -39,11 +66,29 @@ impl Tensor {
     /// A copy of `self` with `src` on a diagonal.
     ///
     /// [`diagonal_scatter_with`](Tensor::diagonal_scatter_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let src = Tensor::from([8.0, 9.0]);
+    /// assert_eq!(x.diagonal_scatter(&src)?.to_vec::<f64>()?, [8.0, 2.0, 3.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diagonal_scatter(&self, src: &Tensor) -> Result<Tensor> {
         super::view_backward::diagonal_scatter(self, src, 0, 0, 1)
     }
 
     /// [`diagonal_scatter`](Tensor::diagonal_scatter) with options: `offset`, `dim1`, `dim2`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let src = Tensor::from([9.0]);
+    /// assert_eq!(x.diagonal_scatter_with(&src, DiagonalScatterOptions::new().offset(1))?.to_vec::<f64>()?, [1.0, 9.0, 3.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diagonal_scatter_with(
         &self,
         src: &Tensor,
@@ -55,11 +100,27 @@ impl Tensor {
     /// Matrices of zeros with the last dimension of `self` on a diagonal.
     ///
     /// [`diag_embed_with`](Tensor::diag_embed_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.diag_embed()?.to_vec::<f64>()?, [1.0, 0.0, 0.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diag_embed(&self) -> Result<Tensor> {
         super::view_backward::diag_embed(self, 0, -2, -1)
     }
 
     /// [`diag_embed`](Tensor::diag_embed) with options: `offset`, `dim1`, `dim2`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.diag_embed_with(DiagEmbedOptions::new().offset(1))?.sizes(), [3, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn diag_embed_with(&self, options: super::options::DiagEmbedOptions) -> Result<Tensor> {
         super::view_backward::diag_embed(self, options.offset, options.dim1, options.dim2)
     }

@@ -7,6 +7,14 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// A copy of the result of `narrow`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.narrow_copy(1, 1, 1)?.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         super::view_copies::narrow_copy(self, dim, start, length)
     }
@@ -14,11 +22,29 @@ impl Tensor {
     /// A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`.
     ///
     /// [`as_strided_scatter_with`](Tensor::as_strided_scatter_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// let src = Tensor::from([8.0, 9.0]);
+    /// assert_eq!(x.as_strided_scatter(&src, &[2], &[2])?.to_vec::<f64>()?, [8.0, 2.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn as_strided_scatter(&self, src: &Tensor, size: &[i64], stride: &[i64]) -> Result<Tensor> {
         super::view_copies::as_strided_scatter(self, src, size, stride, None)
     }
 
     /// [`as_strided_scatter`](Tensor::as_strided_scatter) with options: `storage_offset`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// let src = Tensor::from([8.0, 9.0]);
+    /// assert_eq!(x.as_strided_scatter_with(&src, &[2], &[1], AsStridedScatterOptions::new().storage_offset(1))?.to_vec::<f64>()?, [1.0, 8.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn as_strided_scatter_with(
         &self,
         src: &Tensor,

@@ -7,36 +7,84 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// Removes the dimensions of size 1 from `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0]]);
+    /// assert_eq!(x.squeeze_()?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn squeeze_(&self) -> Result<&Tensor> {
         super::view_in_place::squeeze_(self)?;
         Ok(self)
     }
 
     /// Removes dimension `dim` from `self`, if its size is 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0]]);
+    /// assert_eq!(x.squeeze_dim_(0)?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn squeeze_dim_(&self, dim: i64) -> Result<&Tensor> {
         super::view_in_place::squeeze__dim(self, dim)?;
         Ok(self)
     }
 
     /// Removes those of the dimensions `dim` whose size is 1 from `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0]]);
+    /// assert_eq!(x.squeeze_dims_(&[0])?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn squeeze_dims_(&self, dim: &[i64]) -> Result<&Tensor> {
         super::view_in_place::squeeze__dims(self, dim)?;
         Ok(self)
     }
 
     /// Inserts a dimension of size 1 into `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.unsqueeze_(0)?.sizes(), [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn unsqueeze_(&self, dim: i64) -> Result<&Tensor> {
         super::view_in_place::unsqueeze_(self, dim)?;
         Ok(self)
     }
 
     /// Transposes the matrix `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.t_()?.sizes(), [2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn t_(&self) -> Result<&Tensor> {
         super::view_in_place::t_(self)?;
         Ok(self)
     }
 
     /// Exchanges two dimensions of `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.transpose_(0, 1)?.sizes(), [2, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn transpose_(&self, dim0: i64, dim1: i64) -> Result<&Tensor> {
         super::view_in_place::transpose_(self, dim0, dim1)?;
         Ok(self)
@@ -45,12 +93,28 @@ impl Tensor {
     /// Sets sizes, strides and offset of `self` within its storage.
     ///
     /// [`as_strided_with_`](Tensor::as_strided_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[1.0], [2.0]]);
+    /// assert_eq!(x.as_strided_(&[2], &[1])?.sizes(), [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn as_strided_(&self, size: &[i64], stride: &[i64]) -> Result<&Tensor> {
         super::view_in_place::as_strided_(self, size, stride, None)?;
         Ok(self)
     }
 
     /// [`as_strided_`](Tensor::as_strided_) with options: `storage_offset`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.as_strided_with_(&[1], &[1], AsStridedOptions::new().storage_offset(1))?.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn as_strided_with_(
         &self,
         size: &[i64],
@@ -64,12 +128,28 @@ impl Tensor {
     /// Changes the sizes of `self`, with row-major strides, and enlarges its storage if necessary; the bytes of the storage stay.
     ///
     /// [`resize_with_`](Tensor::resize_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.resize_(&[1])?.sizes(), [1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn resize_(&self, size: &[i64]) -> Result<&Tensor> {
         super::view_in_place::resize_(self, size, None)?;
         Ok(self)
     }
 
     /// [`resize_`](Tensor::resize_) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!(x.resize_with_(&[1], ResizeOptions::new().memory_format(MemoryFormat::Contiguous))?.sizes(), [1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn resize_with_(&self, size: &[i64], options: super::options::ResizeOptions) -> Result<&Tensor> {
         super::view_in_place::resize_(self, size, options.memory_format)?;
         Ok(self)
@@ -78,12 +158,30 @@ impl Tensor {
     /// Changes the sizes of `self` to those of `the_template`.
     ///
     /// [`resize_as_with_`](Tensor::resize_as_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([[1.0], [2.0]]);
+    /// assert_eq!(x.resize_as_(&y)?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn resize_as_(&self, the_template: &Tensor) -> Result<&Tensor> {
         super::view_in_place::resize_as_(self, the_template, None)?;
         Ok(self)
     }
 
     /// [`resize_as_`](Tensor::resize_as_) with options: `memory_format`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let y = Tensor::from([[1.0], [2.0]]);
+    /// assert_eq!(x.resize_as_with_(&y, ResizeAsOptions::new().memory_format(MemoryFormat::Contiguous))?.sizes(), [2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn resize_as_with_(
         &self,
         the_template: &Tensor,

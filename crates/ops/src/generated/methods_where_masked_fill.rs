@@ -7,32 +7,89 @@ use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// `self` where the condition is true, `other` elsewhere.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mask = Tensor::from([true, false]);
+    /// let y = Tensor::from([8.0, 9.0]);
+    /// assert_eq!(x.where_cond(&mask, &y)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn where_cond(&self, condition: &Tensor, other: &Tensor) -> Result<Tensor> {
         super::where_masked_fill::where_self(condition, self, other)
     }
 
     /// `self` where the condition is true, a number elsewhere.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mask = Tensor::from([true, false]);
+    /// assert_eq!(x.where_cond_scalar(&mask, 9)?.to_vec::<f64>()?, [1.0, 9.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn where_cond_scalar(&self, condition: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
         super::where_masked_fill::where_scalarother(condition, self, other.into())
     }
 
     /// `value` where the mask is true, `self` elsewhere; the dtype is that of `self`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mask = Tensor::from([true, false]);
+    /// assert_eq!(x.masked_fill(&mask, 9)?.to_vec::<f64>()?, [9.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
         super::where_masked_fill::masked_fill_scalar(self, mask, value.into())
     }
 
     /// The only element of `value` where the mask is true, `self` elsewhere.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mask = Tensor::from([true, false]);
+    /// let value = Tensor::scalar_tensor(9, ScalarType::F64)?;
+    /// assert_eq!(x.masked_fill_tensor(&mask, &value)?.to_vec::<f64>()?, [9.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn masked_fill_tensor(&self, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
         super::where_masked_fill::masked_fill_tensor(self, mask, value)
     }
 
     /// Fills `self` with `value` where the mask is true.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mask = Tensor::from([true, false]);
+    /// assert_eq!(x.masked_fill_(&mask, 9)?.to_vec::<f64>()?, [9.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::where_masked_fill::masked_fill__scalar(self, mask, value.into())?;
         Ok(self)
     }
 
     /// Fills `self` with the only element of `value` where the mask is true.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mask = Tensor::from([true, false]);
+    /// let value = Tensor::scalar_tensor(9, ScalarType::F64)?;
+    /// assert_eq!(x.masked_fill_tensor_(&mask, &value)?.to_vec::<f64>()?, [9.0, 2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn masked_fill_tensor_(&self, mask: &Tensor, value: &Tensor) -> Result<&Tensor> {
         super::where_masked_fill::masked_fill__tensor(self, mask, value)?;
         Ok(self)

@@ -3,21 +3,40 @@
 use flambeau_codegen::{Argument, BaseType, FunctionSchema, Stub, Type};
 
 /// The entry in `native_functions.yaml`.
-pub(super) fn entry(schema: &FunctionSchema, stub: Stub<'_>, kernel: &str, doc: &str) -> String {
+pub(super) fn entry(
+    schema: &FunctionSchema,
+    stub: Stub<'_>,
+    kernel: &str,
+    doc: &str,
+    examples: &[String],
+) -> String {
     let is_pointwise = matches!(stub, Stub::Pointwise(_));
     let line = |condition: bool, line: &str| condition.then(|| format!("  {line}"));
     let lines = [
         Some(format!("- func: {schema}")),
         line(schema.self_argument().is_some(), "variants: function, method"),
+        rust_name(schema),
         line(stub.is_structured(), "structured: True"),
         line(is_pointwise, "structured_inherits: TensorIteratorBase"),
         Some(format!("  dispatch:\n    {}: {kernel}", stub.dispatch_key())),
         siblings(schema, stub),
         line(is_pointwise, "tags: pointwise"),
         line(matches!(stub, Stub::Reduction { .. }), "tags: reduction"),
-        Some(format!("  doc: {doc:?}\n")),
+        Some(format!("  doc: {doc:?}")),
+        (!examples.is_empty()).then(|| format!("  example: |\n    {}", examples.join("\n    "))),
     ];
-    lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    lines.into_iter().flatten().collect::<Vec<_>>().join("\n") + "\n"
+}
+
+/// The name of the method of an overload, which does not follow from the operator's name: that of tensors has the plain one.
+fn rust_name(schema: &FunctionSchema) -> Option<String> {
+    let base = schema.name.base.trim_end_matches('_');
+    let name = match schema.name.overload.to_lowercase().as_str() {
+        "" => return None,
+        "tensor" => base.to_owned(),
+        overload => format!("{base}_{overload}"),
+    };
+    Some(format!("  rust_name: {name}{}", if schema.is_in_place() { "_" } else { "" }))
 }
 
 /// The variants that are derived: `out=`, and for pointwise operators in-place.
