@@ -33,7 +33,10 @@ fn file(family: &str, operators: &[&Operator<'_>]) -> String {
     } else {
         format!("use crate::enums::{{{}}};\n", enums.join(", "))
     };
-    format!("//! The options of the methods of `{family}`.\n\n{}{enums}\n{body}\n", imports(FROM, &body))
+    let (own, core): (Vec<_>, Vec<_>) =
+        FROM.iter().copied().partition(|(module, _)| module.starts_with("crate"));
+    let uses = format!("{}{enums}{}", imports(&own, &body), imports(&core, &body));
+    format!("//! The options of the methods of `{family}`.\n\n{uses}\n{body}\n")
 }
 
 /// The enums that the options of the methods have.

@@ -7,13 +7,28 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// Ones with probability `p`, and zeros.
-    pub fn bernoulli(&self, p: f64) -> Result<Tensor> {
-        super::random::bernoulli(self, p, None)
+    ///
+    /// [`bernoulli_with`](Tensor::bernoulli_with) takes options.
+    pub fn bernoulli(&self) -> Result<Tensor> {
+        super::random::bernoulli(self, 0.5, None)
+    }
+
+    /// [`bernoulli`](Tensor::bernoulli) with options: `p`, `generator`.
+    pub fn bernoulli_with(&self, options: super::options::BernoulliOptions<'_>) -> Result<Tensor> {
+        super::random::bernoulli(self, options.p, options.generator)
     }
 
     /// Ones with probability `p`, and zeros. The result is written into `self`.
-    pub fn bernoulli_(&self, p: f64) -> Result<&Tensor> {
-        super::random::bernoulli_(self, p, None)?;
+    ///
+    /// [`bernoulli_with_`](Tensor::bernoulli_with_) takes options.
+    pub fn bernoulli_(&self) -> Result<&Tensor> {
+        super::random::bernoulli_(self, 0.5, None)?;
+        Ok(self)
+    }
+
+    /// [`bernoulli_`](Tensor::bernoulli_) with options: `p`, `generator`.
+    pub fn bernoulli_with_(&self, options: super::options::BernoulliOptions<'_>) -> Result<&Tensor> {
+        super::random::bernoulli_(self, options.p, options.generator)?;
         Ok(self)
     }
 }

@@ -4,8 +4,9 @@
 
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
-use crate::structured::ensure_same_device;
+use crate::structured::{copy_to_self, ensure_same_device};
 use crate::{Tensor, native};
+use flambeau_core::Scalar;
 
 operator! {
     /// The elements at `indices`.
@@ -69,4 +70,42 @@ operator! {
     UNBIND_INT: "unbind.int(Tensor(a) self, int dim=0) -> Tensor(a)[]", unbind_int(self_: &Tensor,
         dim: i64) -> Vec<Tensor>, by [self_];
     CompositeImplicitAutograd => native::index::unbind(self_, dim),
+}
+
+operator! {
+    /// Not a method.
+    FOLD_SCALAR: "fold.Scalar(Tensor self, Scalar p, int[1]? dim=None, *, str? rounding_mode=None, Scalar scale=2) -> Tensor",
+        fold_scalar(self_: &Tensor, p: Scalar, dim: Option<&[i64]>, rounding_mode: Option<&str>,
+        scale: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), p, dim, rounding_mode, scale);
+        }
+        native::index::fold_scalar(self_, p, dim, rounding_mode, scale)
+    },
+}
+
+operator! {
+    /// The fold.
+    FOLD: "fold(Tensor self, int[1]? dim=None, *, str? rounding_mode=None, Scalar scale=2) -> Tensor",
+        fold(self_: &Tensor, dim: Option<&[i64]>, rounding_mode: Option<&str>, scale: Scalar) -> Tensor, by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, rounding_mode, scale);
+        }
+        native::index::fold(self_, dim, rounding_mode, scale)
+    },
+}
+
+operator! {
+    /// The fold.
+    FOLD_: "fold_(Tensor(a!) self, int[1]? dim=None, *, str? rounding_mode=None, Scalar scale=2) -> Tensor(a!)",
+        fold_(self_: &Tensor, dim: Option<&[i64]>, rounding_mode: Option<&str>, scale: Scalar) -> (), by [self_];
+    Cpu => {
+        if self_.was_resized() {
+            return kernel(&self_.snapshot(), dim, rounding_mode, scale);
+        }
+        let result = native::index::fold(self_, dim, rounding_mode, scale)?;
+        copy_to_self("fold_", &result, self_)
+    },
 }

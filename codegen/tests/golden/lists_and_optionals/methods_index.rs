@@ -3,27 +3,137 @@
 //! The methods of the operators in `index`.
 
 use crate::Tensor;
-use flambeau_core::Result;
+use flambeau_core::{Result, Scalar};
 
 impl Tensor {
     /// The elements at `indices`.
-    pub fn index(
+    ///
+    /// [`index_with`](Tensor::index_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// assert_eq!(x.index(&[])?.to_vec::<f64>()?, [1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn index(&self, indices: &[Option<Tensor>]) -> Result<Tensor> {
+        super::index::index_tensor(self, indices, None, [true, false], &[1, 1])
+    }
+
+    /// [`index`](Tensor::index) with options: `weight`, `mask`, `stride`.
+    pub fn index_with(
         &self,
         indices: &[Option<Tensor>],
-        weight: Option<&Tensor>,
-        mask: [bool; 2],
-        stride: &[i64],
+        options: super::options::IndexOptions<'_>,
     ) -> Result<Tensor> {
-        super::index::index_tensor(self, indices, weight, mask, stride)
+        super::index::index_tensor(self, indices, options.weight, options.mask, options.stride)
     }
 
     /// Tensors joined along a dimension.
+    ///
+    /// [`cat_with`](Tensor::cat_with) takes options.
     pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         super::index::cat(tensors, dim, "a")
     }
 
+    /// [`cat`](Tensor::cat) with options: `type`.
+    pub fn cat_with(tensors: &[Tensor], dim: i64, options: super::options::CatOptions<'_>) -> Result<Tensor> {
+        super::index::cat(tensors, dim, options.type_)
+    }
+
     /// The slices along a dimension.
-    pub fn unbind(&self, dim: i64) -> Result<Vec<Tensor>> {
-        super::index::unbind_int(self, dim)
+    ///
+    /// [`unbind_with`](Tensor::unbind_with) takes options.
+    pub fn unbind(&self) -> Result<Vec<Tensor>> {
+        super::index::unbind_int(self, 0)
+    }
+
+    /// [`unbind`](Tensor::unbind) with options: `dim`.
+    pub fn unbind_with(&self, options: super::options::UnbindOptions) -> Result<Vec<Tensor>> {
+        super::index::unbind_int(self, options.dim)
+    }
+
+    /// The fold.
+    ///
+    /// [`fold_with`](Tensor::fold_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// assert!(x.fold()?.allclose(&Tensor::from([1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn fold(&self) -> Result<Tensor> {
+        super::index::fold(self, None, None, Scalar::Int(2))
+    }
+
+    /// [`fold`](Tensor::fold) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// assert!(x.fold_dim(0)?.allclose(&Tensor::from([1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn fold_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
+        super::index::fold(self, Some(super::options::IntList::ints(&dim)), None, Scalar::Int(2))
+    }
+
+    /// [`fold`](Tensor::fold) with options: `dim`, `rounding_mode`, `scale`.
+    pub fn fold_with(&self, options: super::options::FoldOptions<'_>) -> Result<Tensor> {
+        super::index::fold(
+            self,
+            options.dim,
+            options.rounding_mode.map(super::options::RoundingMode::as_str),
+            options.scale,
+        )
+    }
+
+    /// The fold. The result is written into `self`.
+    ///
+    /// [`fold_with_`](Tensor::fold_with_) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// let expected = x.fold()?.to(x.dtype())?;
+    /// x.fold_()?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn fold_(&self) -> Result<&Tensor> {
+        super::index::fold_(self, None, None, Scalar::Int(2))?;
+        Ok(self)
+    }
+
+    /// [`fold_`](Tensor::fold_) along `dim`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([1.0]);
+    /// let expected = x.fold_dim(0)?.to(x.dtype())?;
+    /// x.fold_dim_(0)?;
+    /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn fold_dim_(&self, dim: impl super::options::IntList) -> Result<&Tensor> {
+        super::index::fold_(self, Some(super::options::IntList::ints(&dim)), None, Scalar::Int(2))?;
+        Ok(self)
+    }
+
+    /// [`fold_`](Tensor::fold_) with options: `dim`, `rounding_mode`, `scale`.
+    pub fn fold_with_(&self, options: super::options::FoldOptions<'_>) -> Result<&Tensor> {
+        super::index::fold_(
+            self,
+            options.dim,
+            options.rounding_mode.map(super::options::RoundingMode::as_str),
+            options.scale,
+        )?;
+        Ok(self)
     }
 }

@@ -7,8 +7,20 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The mean of the distances.
-    pub fn l1_loss_reduced(&self, target: &Tensor, kernel: &Tensor, reduction: i64) -> Result<Tensor> {
-        super::loss::l1_loss_reduced(self, target, kernel, reduction)
+    ///
+    /// [`l1_loss_reduced_with`](Tensor::l1_loss_reduced_with) takes options.
+    pub fn l1_loss_reduced(&self, target: &Tensor, kernel: &Tensor) -> Result<Tensor> {
+        super::loss::l1_loss_reduced(self, target, kernel, 1)
+    }
+
+    /// [`l1_loss_reduced`](Tensor::l1_loss_reduced) with options: `reduction`.
+    pub fn l1_loss_reduced_with(
+        &self,
+        target: &Tensor,
+        kernel: &Tensor,
+        options: super::options::L1LossReducedOptions,
+    ) -> Result<Tensor> {
+        super::loss::l1_loss_reduced(self, target, kernel, options.reduction.as_int())
     }
 
     /// The distances.

@@ -15,7 +15,8 @@ node! {
 
 recorded! {
     MUL_TENSOR(self_, other) -> result, edges of [self_, other];
-    set_history(&mut result), MulBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?,
+    set_history(&mut result),
+    MulBackward0 { other: record::saved_input(edges[0].is_some(), other, 1)?,
         self_: record::saved_input(edges[1].is_some(), self_, 0)? }
 }
 
@@ -66,8 +67,8 @@ recorded! {
 
 node! {
     ExpandBackward0 { self_dim: i64, size: DimVec } gradients(self, grads, grad = 0) [];
-    self_ => Ok(if (self.self_dim == 1) && ((self.size.len() as i64) > 1) { grad.clone() } else { ops::mul_tensor(grad,
-        grad)? }),
+    self_ => Ok(if (self.self_dim == 1) && ((self.size.len() as i64) > 1) { grad.clone() } else { ops::mul_tensor(
+        grad, grad)? }),
 }
 
 recorded! {

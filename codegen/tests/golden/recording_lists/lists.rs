@@ -25,21 +25,21 @@ node! {
 
 recorded! {
     SPLIT(self_, split_size, dim) -> result, edges of [self_];
-    set_history_of_all(&flambeau_core::fallible::collect(result.iter())?), SplitBackward0 { dim,
-        self_sizes: DimVec::from_slice(self_.sizes()), split_size }
+    set_history_of_all(&flambeau_core::fallible::collect(result.iter())?),
+    SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size }
 }
 tracked! { SPLIT(self_, split_size, dim), views of self_ }
 
 node! {
-    IndexBackward0 { indices: Vec<Option<SavedVariable>>, self_sizes: DimVec } gradients(self, grads,
-        grad = 0) [indices];
+    IndexBackward0 { indices: Vec<Option<SavedVariable>>, self_sizes: DimVec }
+    gradients(self, grads, grad = 0) [indices];
     self_ => formulas::index_backward(grad, &self.self_sizes, indices),
 }
 
 recorded! {
     INDEX(self_, indices) -> result, edges of [self_];
-    set_history(&mut result), IndexBackward0 { indices: record::saved_optionals(indices)?,
-        self_sizes: DimVec::from_slice(self_.sizes()) }
+    set_history(&mut result),
+    IndexBackward0 { indices: record::saved_optionals(indices)?, self_sizes: DimVec::from_slice(self_.sizes()) }
 }
 
 node! {
@@ -49,19 +49,20 @@ node! {
 
 recorded! {
     SORT(self_, dim) -> (values, indices), edges of [self_];
-    set_history_of_some(&[&values, &indices], &[true, false]), SortBackward0 { dim,
-        self_sizes: DimVec::from_slice(self_.sizes()), indices: SavedVariable::output(&indices, 1)? }
+    set_history_of_some(&[&values, &indices], &[true, false]),
+    SortBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), indices: SavedVariable::output(&indices, 1)? }
 }
 
 node! {
-    NormBackward0 { eps: f64, input: SavedVariable, p: Scalar, weight: Option<SavedVariable>,
-        result1: SavedVariable } inputs(self, grads) [input, weight, result1];
+    NormBackward0 { eps: f64, input: SavedVariable, p: Scalar, weight: Option<SavedVariable>, result1: SavedVariable }
+    inputs(self, grads) [input, weight, result1];
     several(mask): input, weight => Ok(formulas::norm_backward(grads[0].as_ref(), grads[1].as_ref(), input,
         weight.as_ref(), result1, self.eps, scalar::sub(self.p, Scalar::Int(1)), mask)?.into()),
 }
 
 recorded! {
     NORM(input, weight, eps, p) -> (result0, result1), edges of_optional [input, weight];
-    set_history_of_all(&[&result0, &result1]), NormBackward0 { eps, input: SavedVariable::input(input, 0)?, p,
-        weight: record::saved_optional(true, weight)?, result1: SavedVariable::output(&result1, 1)? }
+    set_history_of_all(&[&result0, &result1]),
+    NormBackward0 { eps, input: SavedVariable::input(input, 0)?, p, weight: record::saved_optional(true, weight)?,
+        result1: SavedVariable::output(&result1, 1)? }
 }
