@@ -181,7 +181,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("largest", "Whether the largest are found, and not the smallest."),
     ("mean", "The mean of the distribution."),
     ("memory_format", "The order of the dimensions in memory."),
-    ("minlength", "The least number of bins."),
+    ("minlength", "The minimum number of bins."),
     ("mode", "How the rows of a bag are combined."),
     ("non_blocking", "Whether the call may return before the copy is done."),
     ("offset", "Which diagonal: 0 is the main one, larger ones are above it."),
