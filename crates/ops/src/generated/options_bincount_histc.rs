@@ -27,7 +27,7 @@ impl<'a> BincountOptions<'a> {
         self
     }
 
-    /// The least number of bins. By default `0`.
+    /// The minimum number of bins. By default `0`.
     #[inline]
     pub fn minlength(mut self, minlength: i64) -> Self {
         self.minlength = minlength;
