@@ -5,7 +5,7 @@ use crate::row::Arg;
 use flambeau_core::{Device, Result, ScalarType, manual_seed};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
-use flambeau_ops::ops::_to_copy;
+use flambeau_ops::ops::{_to_copy, view_as_real};
 use flambeau_ops::registry;
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +23,9 @@ pub fn tensor(array: &Array, dtype: ScalarType) -> Tensor {
 
 /// The values of a tensor, as the reference's array.
 pub fn array(tensor: &Tensor) -> Array {
-    let wide = _to_copy(tensor, Some(ScalarType::F64), None, Some(Device::CPU), None, false, None).unwrap();
+    let host = _to_copy(tensor, None, None, Some(Device::CPU), None, false, None).unwrap();
+    let tensor = if host.is_complex() { view_as_real(&host).unwrap() } else { host };
+    let wide = _to_copy(&tensor, Some(ScalarType::F64), None, None, None, false, None).unwrap();
     let sizes: Vec<usize> = tensor.sizes().iter().map(|s| *s as usize).collect();
     Array::new(&sizes, wide.to_vec::<f64>().unwrap())
 }

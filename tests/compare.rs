@@ -7,7 +7,7 @@ use flambeau_ops::Tensor;
 
 /// The distance from `x` to the next number of `dtype` away from zero; 0 for integers.
 pub fn ulp(x: f64, dtype: ScalarType) -> f64 {
-    let (digits, min_exponent) = match dtype {
+    let (digits, min_exponent) = match dtype.to_real() {
         ScalarType::F16 => (10, -24),
         ScalarType::BF16 => (7, -133),
         ScalarType::F32 => (23, -149),
@@ -22,7 +22,7 @@ pub fn ulp(x: f64, dtype: ScalarType) -> f64 {
 
 /// The largest finite number of `dtype`.
 fn largest(dtype: ScalarType) -> f64 {
-    match dtype {
+    match dtype.to_real() {
         ScalarType::F16 => 65504.0,
         ScalarType::BF16 => 3.389_531_389_251_535_5e38,
         ScalarType::F32 => f32::MAX as f64,

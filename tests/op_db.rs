@@ -4,6 +4,7 @@ mod activation;
 mod attention;
 mod binary;
 mod cat_pad;
+mod complex;
 mod composite_overloads;
 mod convolution;
 mod diff_cov;
@@ -72,6 +73,7 @@ pub fn rows() -> Vec<Row> {
         factory::rows,
         in_place::rows,
         view::rows,
+        complex::rows,
         cat_pad::rows,
         view_copy::rows,
         index::rows,

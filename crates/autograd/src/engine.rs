@@ -142,6 +142,12 @@ fn roots(tensors: &[Tensor], grads: &[Option<Tensor>], create_graph: bool) -> Re
 fn seed(i: usize, tensor: &Tensor, grad: Option<&Tensor>) -> Result<Tensor> {
     let Some(grad) = grad else {
         ensure!(tensor.numel() == 1, Autograd, "grad can be implicitly created only for scalar outputs");
+        ensure!(
+            !tensor.is_complex(),
+            Autograd,
+            "grad can be implicitly created only for real scalar outputs but got {}",
+            tensor.dtype()
+        );
         return factory::ones_like(tensor);
     };
     ensure!(

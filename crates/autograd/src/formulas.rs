@@ -1,6 +1,7 @@
 //! Derivative formulas that are too long for a line of `derivatives.yaml`, whose formulas may call them.
 
 mod attention;
+mod complex;
 mod join_and_index;
 mod losses;
 mod norm_backward;
@@ -12,6 +13,9 @@ mod scatter_reduce;
 mod tangents;
 
 pub use attention::{tiled_attention_bias_backward, tiled_attention_double_backward};
+pub use complex::{
+    acosh_slope, angle_backward, angle_tangent, conjugate, div_conj, mul_conj, polar_backward, sgn_backward,
+};
 pub use join_and_index::{
     cat_backward, constant_pad_backward, embedding_double_backward, index_backward, masked_select_backward,
     repeat_backward, roll_backward, split_backward, split_with_sizes_backward, take_backward,
@@ -60,6 +64,14 @@ pub fn maybe_multiply(tensor: &Tensor, factor: Scalar) -> Result<Tensor> {
         return Ok(tensor.clone());
     }
     ops::mul_tensor(tensor, &Tensor::wrapped_number(factor)?)
+}
+
+/// [`maybe_multiply`] with the conjugate of the factor: the gradient of a multiple.
+pub fn maybe_multiply_conj(grad: &Tensor, factor: Scalar) -> Result<Tensor> {
+    if factor == Scalar::Int(1) {
+        return Ok(grad.clone());
+    }
+    maybe_multiply(grad, factor.conj())
 }
 
 /// The factor by which `native_dropout` multiplies the elements that it retains.

@@ -1,11 +1,11 @@
-//! Compares analytic gradients with central differences in f64, for first and second derivatives.
+//! Compares analytic gradients with central differences in f64, for first and second derivatives. A complex number counts as two real ones.
 
 use crate::engine::grad;
 use crate::factory::to_dtype;
 use crate::forward::{dual_level, make_dual, unpack_dual};
 use crate::grad_mode::no_grad;
 use crate::tensor::Autograd;
-use flambeau_core::{Result, ScalarType, bail, ensure, shape};
+use flambeau_core::{Complex, Result, ScalarType, bail, ensure, shape};
 use flambeau_ops::{Tensor, ops};
 
 /// Tolerances of a check, and what it includes. The defaults are PyTorch's.
@@ -94,8 +94,7 @@ impl GradCheck {
         let outputs = f(inputs)?;
         let mut all = inputs.to_vec();
         for (o, output) in outputs.iter().enumerate().filter(|(_, output)| output.requires_grad()) {
-            let weights = (0..output.numel()).map(|i| weight(o as i64 * 31 + i)).collect::<Vec<f64>>();
-            let weights = Tensor::from_vec(weights, output.sizes())?;
+            let weights = like(output, |i| weight(o as i64 * 31 + i))?;
             weights.requires_grad_(true)?;
             all.push(weights);
         }
@@ -202,9 +201,9 @@ fn check_inputs(inputs: &[Tensor]) -> Result<()> {
     );
     for (i, input) in inputs.iter().enumerate().filter(|(_, input)| input.requires_grad()) {
         ensure!(
-            input.dtype() == ScalarType::F64,
+            matches!(input.dtype(), ScalarType::F64 | ScalarType::Complex128),
             Dtype,
-            "expected input {i} of gradcheck to be float64 but got {}",
+            "expected input {i} of gradcheck to be float64 or complex128 but got {}",
             input.dtype()
         );
         ensure!(
@@ -224,17 +223,16 @@ fn forward_jacobian(
     inputs: &[Tensor],
     i: usize,
 ) -> Result<Jacobian> {
-    let (input, numel) = (&inputs[i], inputs[i].numel() as usize);
+    let (input, numel) = (&inputs[i], count(&inputs[i]));
     let column = |element: usize| {
-        let mut unit = vec![0.0; numel];
-        unit[element] = 1.0;
+        let unit = like(input, |at| if at == element as i64 { 1.0 } else { 0.0 })?;
         let _level = dual_level()?;
         let mut given = inputs.to_vec();
-        given[i] = make_dual(input, &Tensor::from_vec(unit, input.sizes())?)?;
+        given[i] = make_dual(input, &unit)?;
         let output = f(&given)?;
         match unpack_dual(&output)?.1 {
             Some(tangent) => values(&tangent),
-            None => Ok(vec![0.0; output.numel() as usize]),
+            None => Ok(vec![0.0; count(&output)]),
         }
     };
     (0..numel).map(column).collect()
@@ -242,9 +240,8 @@ fn forward_jacobian(
 
 /// The Jacobians by rows: the gradients for each unit vector as the gradient of the output.
 fn jacobians(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
-    let numel = output.numel() as usize;
-    let mut made: Vec<Jacobian> =
-        leaves.iter().map(|leaf| vec![vec![0.0; numel]; leaf.numel() as usize]).collect();
+    let numel = count(output);
+    let mut made: Vec<Jacobian> = leaves.iter().map(|leaf| vec![vec![0.0; numel]; count(leaf)]).collect();
     for column in 0..numel {
         let mut unit = vec![0.0; numel];
         unit[column] = 1.0;
@@ -259,10 +256,10 @@ fn jacobians(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
 
 /// The gradients of the leaves for the gradient `seed` of the output; zeros where there are none.
 fn pull_back(output: &Tensor, leaves: &[Tensor], seed: Vec<f64>) -> Result<Vec<Vec<f64>>> {
-    let seed = to_dtype(&Tensor::from_vec(seed, output.sizes())?, output.dtype())?;
+    let seed = to_dtype(&like(output, |i| seed[i as usize])?, output.dtype())?;
     let grads = grad(std::slice::from_ref(output), leaves, &[Some(seed)], Some(true), false, true)?;
     let read = |(grad, leaf): (Option<Tensor>, &Tensor)| match grad {
-        None => Ok(vec![0.0; leaf.numel() as usize]),
+        None => Ok(vec![0.0; count(leaf)]),
         Some(grad) => {
             ensure!(grad.sizes() == leaf.sizes(), Autograd, "Analytical gradient has incorrect size");
             ensure!(grad.dtype() == leaf.dtype(), Autograd, "Analytical gradient has incorrect type");
@@ -281,7 +278,7 @@ fn difference(a: &Jacobian, b: &Jacobian) -> f64 {
 
 /// Checks that for a gradient of zeros all gradients are zeros.
 fn check_zero(output: &Tensor, leaves: &[Tensor]) -> Result<()> {
-    let zeros = pull_back(output, leaves, vec![0.0; output.numel() as usize])?;
+    let zeros = pull_back(output, leaves, vec![0.0; count(output)])?;
     ensure!(
         zeros.iter().flatten().all(|value| *value == 0.0),
         Autograd,
@@ -298,8 +295,7 @@ fn check_undefined(f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tenso
         let (mut used, mut seeds) = (Vec::new(), Vec::new());
         for (o, output) in outputs.iter().enumerate().filter(|(o, _)| *o != left_out) {
             used.push(output.clone());
-            let seed = (0..output.numel()).map(|i| weight(o as i64 + i)).collect();
-            seeds.push(Some(to_dtype(&Tensor::from_vec::<f64>(seed, output.sizes())?, output.dtype())?));
+            seeds.push(Some(to_dtype(&like(output, |i| weight(o as i64 + i))?, output.dtype())?));
         }
         if used.is_empty() {
             continue;
@@ -322,7 +318,7 @@ fn weight(i: i64) -> f64 {
 
 /// Each element as a tensor of its own, in row-major order.
 fn elements(tensor: &Tensor) -> Result<Vec<Tensor>> {
-    let tensor = tensor.detach()?;
+    let tensor = real_view(&tensor.detach()?)?;
     let mut offsets = vec![tensor.storage_offset()];
     for (size, stride) in tensor.sizes().iter().zip(tensor.strides()) {
         offsets = offsets.iter().flat_map(|start| (0..*size).map(move |i| start + i * stride)).collect();
@@ -337,5 +333,25 @@ fn set(element: &Tensor, value: f64) -> Result<()> {
 }
 
 fn values(tensor: &Tensor) -> Result<Vec<f64>> {
-    to_dtype(&tensor.detach()?, ScalarType::F64)?.to_vec()
+    to_dtype(&real_view(&tensor.detach()?)?, ScalarType::F64)?.to_vec()
+}
+
+/// The parts of complex numbers; real numbers as they are.
+fn real_view(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.is_complex() { ops::view_as_real(tensor) } else { Ok(tensor.clone()) }
+}
+
+/// How many real numbers a tensor has.
+fn count(tensor: &Tensor) -> usize {
+    tensor.numel() as usize * if tensor.is_complex() { 2 } else { 1 }
+}
+
+/// A tensor of f64 or complex128 with the sizes of `tensor`, whose real numbers are given by their index.
+fn like(tensor: &Tensor, value: impl Fn(i64) -> f64) -> Result<Tensor> {
+    let values: Vec<f64> = (0..count(tensor) as i64).map(value).collect();
+    if !tensor.is_complex() {
+        return Tensor::from_vec(values, tensor.sizes());
+    }
+    let numbers = values.chunks_exact(2).map(|pair| Complex::new(pair[0], pair[1])).collect();
+    Tensor::from_vec::<Complex<f64>>(numbers, tensor.sizes())
 }

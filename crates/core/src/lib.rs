@@ -27,6 +27,7 @@ pub mod autograd_meta;
 pub mod backend;
 mod barrier;
 pub mod blocking;
+pub mod complex;
 mod data_ptr;
 pub mod device;
 pub mod dispatch_key;
@@ -55,6 +56,7 @@ pub mod tensor_options;
 
 pub use allocator::{Allocator, DataPtr};
 pub use autograd_meta::{AutogradMeta, AutogradMetaBox};
+pub use complex::Complex;
 pub use device::{Device, DeviceType};
 pub use dispatch_key::{DispatchKey, DispatchKeySet, ThreadKeysGuard, apply_thread_keys, creation_keys};
 pub use error::{Error, ErrorKind, Result};

@@ -1,6 +1,6 @@
 //! The types of elements, how they promote, and the Rust types that they correspond to.
 
-use crate::{Error, Result, Scalar, error};
+use crate::{Complex, Error, Result, Scalar, error};
 use half::{bf16, f16};
 use std::fmt;
 
@@ -29,16 +29,16 @@ pub enum ScalarType {
     F32,
     /// `torch.float64`.
     F64,
+    /// `torch.complex64`: two f32.
+    Complex64,
+    /// `torch.complex128`: two f64.
+    Complex128,
     /// `torch.uint16`; storage and conversion are still to come.
     U16,
     /// `torch.uint32`; storage and conversion are still to come.
     U32,
     /// `torch.uint64`; storage and conversion are still to come.
     U64,
-    /// `torch.complex64`; still to come.
-    Complex64,
-    /// `torch.complex128`; still to come.
-    Complex128,
     /// `torch.qint8`; still to come.
     QInt8,
     /// `torch.quint8`; still to come.
@@ -92,18 +92,36 @@ impl ScalarType {
         matches!(self, F16 | BF16 | F32 | F64)
     }
 
-    /// Whether a tensor of it may carry a gradient or a tangent. PyTorch's `isDifferentiableType`.
-    ///
-    /// So far these are the floating point types. Complex numbers will be differentiable too: code about gradients uses this function, and
-    /// code about rounding, NaN or exponents uses [`is_floating_point`](Self::is_floating_point).
+    /// Whether a tensor of it may carry a gradient or a tangent: floating point and complex types. PyTorch's `isDifferentiableType`.
     #[inline]
     pub const fn is_differentiable(self) -> bool {
-        self.is_floating_point()
+        self.is_floating_point() || self.is_complex()
     }
 
     /// complex64 or complex128.
+    #[inline]
     pub const fn is_complex(self) -> bool {
         matches!(self, Complex64 | Complex128)
+    }
+
+    /// The type of the parts of a complex type; other types stay. PyTorch's `toRealValueType`.
+    #[inline]
+    pub const fn to_real(self) -> ScalarType {
+        match self {
+            Complex64 => F32,
+            Complex128 => F64,
+            other => other,
+        }
+    }
+
+    /// The complex type that holds the values of this type: complex128 for f64, and complex64 for all others, also for f16, since there is
+    /// no complex type of halves. PyTorch's `toComplexType`.
+    #[inline]
+    pub const fn to_complex(self) -> ScalarType {
+        match self {
+            F64 | Complex128 => Complex128,
+            _ => Complex64,
+        }
     }
 
     /// An integer, bool excluded unless `include_bool`.
@@ -145,13 +163,14 @@ impl ScalarType {
         }
     }
 
-    /// The ten types that have storage and kernels today, lowest in promotion first.
-    pub const WORKING: [ScalarType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
+    /// The types that have storage and kernels today, lowest in promotion first.
+    pub const WORKING: [ScalarType; 12] =
+        [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, Complex64, Complex128];
 
     /// Whether it is one of [`WORKING`](Self::WORKING).
     #[inline]
     pub const fn is_working(self) -> bool {
-        (self as u8) <= ScalarType::F64 as u8
+        (self as u8) <= ScalarType::Complex128 as u8
     }
 
     /// Whether a result of type `self` may be written into a tensor of type `to`: categories never fall.
@@ -278,4 +297,29 @@ elements! {
     bf16, BF16, Float, |s| bf16::from_f64(s.to_f64());
     f32, F32, Float, |s| s.to_f64() as f32;
     f64, F64, Float, |s| s.to_f64();
+}
+
+macro_rules! complex_elements {
+    ($($part:ty, $name:ident;)*) => {$(
+        impl sealed::Sealed for Complex<$part> {}
+        impl Element for Complex<$part> {
+            const SCALAR_TYPE: ScalarType = ScalarType::$name;
+
+            #[inline]
+            fn from_scalar(value: Scalar) -> Self {
+                let (re, im) = value.to_complex();
+                Complex::new(re as $part, im as $part)
+            }
+
+            #[inline]
+            fn to_scalar(self) -> Scalar {
+                Scalar::Complex(self.re.into(), self.im.into())
+            }
+        }
+    )*};
+}
+
+complex_elements! {
+    f32, Complex64;
+    f64, Complex128;
 }

@@ -39,8 +39,8 @@ pub use flambeau_ops::{cpu_fallback, dispatch, tensor};
 pub use flambeau_autograd::profiler;
 pub use flambeau_autograd::{Autograd, enable_grad, inference_mode, no_grad};
 pub use flambeau_core::{
-    Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType, TensorOptions,
-    manual_seed,
+    Complex, Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType,
+    TensorOptions, manual_seed,
 };
 pub use flambeau_ops::Tensor;
 pub use flambeau_ops::parallel::{num_threads, set_num_threads};
@@ -65,7 +65,7 @@ pub mod prelude {
     pub use crate::nn::{Forward, Loss, Module, optim};
     pub use crate::tensor::index::{Ellipsis, NewAxis};
     pub use crate::{
-        Autograd, Device, Error, ErrorKind, Result, Scalar, ScalarType, Tensor, TensorOptions, enable_grad,
-        inference_mode, manual_seed, nn, no_grad, ops, options,
+        Autograd, Complex, Device, Error, ErrorKind, Result, Scalar, ScalarType, Tensor, TensorOptions,
+        enable_grad, inference_mode, manual_seed, nn, no_grad, ops, options,
     };
 }

@@ -29,6 +29,14 @@ fn every_type_comes_back() {
 }
 
 #[test]
+fn complex_numbers_are_lists_of_parts() {
+    let tensor = Tensor::from([Complex::new(1.5f32, -2.0), Complex::new(f32::INFINITY, 0.25)]);
+    let text = serde_json::to_value(&tensor).unwrap();
+    assert_eq!(text["data"], json!([[1.5, -2.0], ["inf", 0.25]]));
+    assert!(there_and_back(&tensor).equal(&tensor).unwrap());
+}
+
+#[test]
 fn what_json_has_no_number_for_is_a_word() {
     let back = there_and_back(&Tensor::from([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0]));
     let back = back.to_vec::<f64>().unwrap();
@@ -44,7 +52,8 @@ fn text_that_is_no_tensor_is_an_error() {
         (json!({"dtype": "uint8", "sizes": [1], "data": [300]}), "300"),
         (json!({"dtype": "float32", "sizes": [-1], "data": []}), "at least 0"),
         (json!({"dtype": "float32", "sizes": [1], "data": ["one"]}), "one"),
-        (json!({"dtype": "complex64", "sizes": [1], "data": [1]}), "complex64"),
+        (json!({"dtype": "complex64", "sizes": [1], "data": [[1, 2, 3]]}), "two parts"),
+        (json!({"dtype": "float32", "sizes": [1], "data": [[1, 2]]}), "without overflow"),
     ];
     for (text, says) in faults {
         let error = serde_json::from_value::<Tensor>(text.clone()).unwrap_err();

@@ -20,7 +20,7 @@ pub use pytorch::{Value, load_pytorch, load_pytorch_state_dict};
 
 use crate::StateDict;
 use flambeau_core::{Error, ErrorKind, Result, ScalarType, ensure, fallible};
-use flambeau_ops::{Tensor, dispatch_all_types};
+use flambeau_ops::{Tensor, dispatch_all_types, ops};
 use snapshot::{Entries, entries};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -91,10 +91,19 @@ fn write(
 ) -> Result<()> {
     // Large elements first, so that all lie at multiples of their size.
     entries.sort_by_key(|(name, entry)| (std::cmp::Reverse(entry.dtype.size()), *name));
+    let mut metadata = metadata.clone();
+    let complex: Vec<&str> = entries
+        .iter()
+        .filter(|(_, entry)| entry.dtype == ScalarType::Complex128)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if !complex.is_empty() {
+        metadata.insert(COMPLEX128_KEY.to_string(), header::json(&complex)?);
+    }
     // The guards are released before the file is synchronised to the disk.
     atomic::replace(path, move |file| {
         let mut file = BufWriter::new(file);
-        header::write(&mut file, &entries, metadata)?;
+        header::write(&mut file, &entries, &metadata)?;
         for (_, entry) in &entries {
             for piece in entry.bytes()?.chunks(PIECE) {
                 interrupted()?;
@@ -107,7 +116,7 @@ fn write(
 }
 
 /// The types that tensors have both here and in files.
-const TYPES: [(ScalarType, &str); 10] = [
+const TYPES: [(ScalarType, &str); 11] = [
     (ScalarType::Bool, "BOOL"),
     (ScalarType::U8, "U8"),
     (ScalarType::I8, "I8"),
@@ -118,7 +127,12 @@ const TYPES: [(ScalarType, &str); 10] = [
     (ScalarType::BF16, "BF16"),
     (ScalarType::F32, "F32"),
     (ScalarType::F64, "F64"),
+    (ScalarType::Complex64, "C64"),
 ];
+
+/// The key of metadata with the names, as a JSON list, of tensors of complex128. The format has no code for that type: they are saved as
+/// f64, with a last dimension for the two parts.
+const COMPLEX128_KEY: &str = "flambeau.complex128";
 
 fn code_of(dtype: ScalarType) -> Result<&'static str> {
     let found = TYPES.iter().find(|(ours, _)| *ours == dtype);
@@ -155,7 +169,15 @@ fn contents(file: &mut File, size: u64) -> Result<(StateDict, Metadata)> {
         let tensor = tensor.map_err(|e| e.context(format!("`{name}`")))?;
         tensors.insert(name, tensor);
     }
-    Ok((tensors, header.metadata))
+    let mut metadata = header.metadata;
+    if let Some(names) = metadata.remove(COMPLEX128_KEY) {
+        let names: Vec<String> = serde_json::from_str(&names).map_err(|e| fault(e.to_string()))?;
+        for name in names {
+            let tensor = tensors.get_mut(&name).ok_or_else(|| fault(format!("`{name}` is missing")))?;
+            *tensor = ops::view_as_complex(tensor).map_err(|e| e.context(format!("`{name}`")))?;
+        }
+    }
+    Ok((tensors, metadata))
 }
 
 /// The next elements of a file that is known to have as many, read directly into a tensor's memory.
@@ -166,6 +188,10 @@ fn elements(file: &mut File, sizes: &[i64], dtype: ScalarType) -> Result<Tensor>
             bytes.view(&[bytes.geometry().numel()])?.accessor::<u8, 1>()?.iter().all(|byte| *byte < 2);
         ensure!(is_bool, Io, "expected bools of 0 and 1 but got another byte");
         return bytes.view_dtype(dtype);
+    }
+    if dtype.is_complex() {
+        let parts: Vec<i64> = sizes.iter().copied().chain([2]).collect();
+        return ops::view_as_complex(&elements(file, &parts, dtype.to_real())?);
     }
     let tensor = Tensor::empty(sizes, dtype)?;
     dispatch_all_types!(numbers, dtype, "load", T => {

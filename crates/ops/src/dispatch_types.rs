@@ -12,9 +12,9 @@ pub fn not_implemented(name: &dyn std::fmt::Display, dtype: ScalarType) -> Error
 
 /// Calls `$body` with `$T` bound to the Rust type of `$dtype`; a type outside the set is an error that names the operator.
 ///
-/// The sets say what an operator needs of a type. Stored: `all` (the ten). In a ring: `numbers` (without bool). With an order, which
-/// complex numbers have not: `ordered` (the ten), `ordered_numbers` (without bool), `ordered_computing` (without f16 and bf16, which
-/// are computed as f32). Of one kind: `integers` (without bool), `bits` (integers and bool), `floats`, `wide_floats` (without f16 and
+/// The sets say what an operator needs of a type. Stored: `all_and_complex` (the twelve), `all` (the ten that are not complex). In a ring:
+/// `numbers_and_complex` and `numbers` (without bool). `complex`: complex64 and complex128. With an order, which complex numbers have not:
+/// `ordered` (the ten), `ordered_numbers` (without bool), `ordered_computing` (without f16 and bf16, which are computed as f32). Of one kind: `integers` (without bool), `bits` (integers and bool), `floats`, `wide_floats` (without f16 and
 /// bf16). `accumulators`: i64, f32, f64.
 #[macro_export]
 macro_rules! dispatch_all_types {
@@ -28,6 +28,20 @@ macro_rules! dispatch_all_types {
     (@numbers $dtype:expr, $name:expr, $T:ident, $body:expr) => {
         $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
             U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64)
+    };
+    (@all_and_complex $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
+            Bool bool, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64,
+            Complex64 flambeau_core::Complex<f32>, Complex128 flambeau_core::Complex<f64>)
+    };
+    (@numbers_and_complex $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
+            U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64,
+            Complex64 flambeau_core::Complex<f32>, Complex128 flambeau_core::Complex<f64>)
+    };
+    (@complex $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
+            Complex64 flambeau_core::Complex<f32>, Complex128 flambeau_core::Complex<f64>)
     };
     (@ordered $dtype:expr, $name:expr, $T:ident, $body:expr) => {
         $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,

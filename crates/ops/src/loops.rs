@@ -3,7 +3,8 @@
 //!
 //! A formula implements the trait with the weakest requirements on its arguments: [`NumberFormula`] (`add`: a ring, which every type is),
 //! [`OrderedFormula`] (`maximum`: with an order), [`FloatFormula`] (`exp`) or [`IntegerFormula`] (`bitwise_and`); and if its results
-//! are truth values [`Comparison`] (`eq`), [`OrderedComparison`] (`lt`) or [`FloatComparison`] (`signbit`).
+//! are truth values [`Comparison`] (`eq`), [`OrderedComparison`] (`lt`) or [`FloatComparison`] (`signbit`). Complex numbers are in a ring
+//! without an order; other formulas of theirs are a [`ComplexFormula`] (`exp`), [`ComplexToReal`] (`abs`) or [`ComplexComparison`].
 //!
 //! # Note: what is compiled how often
 //!
@@ -48,6 +49,7 @@
 //!   which computes little.
 //! - Copies of rows in the order of indices (`index_select`, `embedding`) prefetch the rows that come next.
 
+mod convert;
 mod copy;
 mod formulas;
 mod fused_map_sum;
@@ -65,8 +67,8 @@ mod transposed;
 
 pub use copy::copy_kernel;
 pub use formulas::{
-    Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFormula, OrderedComparison,
-    OrderedFormula,
+    Comparison, ComplexComparison, ComplexFormula, ComplexToReal, FloatComparison, FloatFormula,
+    IntegerFormula, NumberFormula, OrderedComparison, OrderedFormula,
 };
 pub(crate) use fused_map_sum::fused_map_sum;
 pub use generate::{generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal};
@@ -75,11 +77,11 @@ pub use select::{all_true, select_kernel};
 use crate::dispatch_all_types;
 use crate::tensor_iterator::{Operand, TensorIterator};
 use crate::vectorized::EveryIsa;
-use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
+use flambeau_core::{Complex, Element, Result, Scalar, ScalarType, ensure};
 use reduce::computing_type;
 use rows::{
-    Compares, Divides, FloatCompares, Floats, Integers, Numbers, OrderedCompares, OrderedNumbers, RowKernel,
-    Rows,
+    Compares, ComplexCompares, Complexes, Divides, FloatCompares, Floats, Integers, Magnitudes, Numbers,
+    OrderedCompares, OrderedNumbers, RowKernel, Rows,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use tiles::{Kernel, for_each_rows};
@@ -102,6 +104,56 @@ pub fn half_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl Floa
     dispatch_all_types!(floats, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Floats(formula), T::SCALAR_TYPE))
 }
 
+/// Evaluates a formula of complex numbers, or with `of_reals` the formula of real ones.
+///
+/// # Errors
+/// As [`float_kernel`].
+#[inline(always)]
+pub fn complex_or<'i, F: ComplexFormula<N>, const N: usize>(
+    iter: &TensorIterator<'i>,
+    formula: F,
+    of_reals: impl FnOnce(&TensorIterator<'i>, F) -> Result<()>,
+) -> Result<()> {
+    match iter.common_dtype() {
+        ScalarType::Complex64 => run::<Complex<f32>, _, N>(iter, Complexes(formula), ScalarType::Complex64),
+        ScalarType::Complex128 => run::<Complex<f64>, _, N>(iter, Complexes(formula), ScalarType::Complex128),
+        _ => of_reals(iter, formula),
+    }
+}
+
+/// Evaluates a formula of complex numbers.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn complex_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl ComplexFormula<N>,
+) -> Result<()> {
+    dispatch_all_types!(complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Complexes(formula), T::SCALAR_TYPE))
+}
+
+/// Evaluates a formula of complex numbers whose results are real.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn complex_to_real_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl ComplexToReal<N>,
+) -> Result<()> {
+    dispatch_all_types!(complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Magnitudes(formula), T::SCALAR_TYPE.to_real()))
+}
+
+/// Evaluates a predicate of complex numbers; the output is bool.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn complex_comparison_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl ComplexComparison<N>,
+) -> Result<()> {
+    dispatch_all_types!(complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, ComplexCompares(formula), ScalarType::Bool))
+}
+
 /// Evaluates a formula of numbers; bool is refused, as PyTorch refuses `-` on it.
 ///
 /// # Errors
@@ -110,7 +162,7 @@ pub fn number_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl NumberFormula<N>,
 ) -> Result<()> {
-    dispatch_all_types!(numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(numbers_and_complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of elements of any type, bool included.
@@ -118,7 +170,7 @@ pub fn number_kernel<const N: usize>(
 /// # Errors
 /// As [`float_kernel`].
 pub fn any_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl NumberFormula<N>) -> Result<()> {
-    dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(all_and_complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of numbers that have an order; bool is refused.
@@ -162,7 +214,7 @@ pub fn comparison_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl Comparison<N>,
 ) -> Result<()> {
-    dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Compares(formula), ScalarType::Bool))
+    dispatch_all_types!(all_and_complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Compares(formula), ScalarType::Bool))
 }
 
 /// Evaluates a predicate of inputs of any one type that has an order; the output is bool.

@@ -112,6 +112,7 @@ impl Tensor {
         let storage = match value {
             Scalar::Bool(b) => Storage::from_bytes(&[b as u8])?,
             Scalar::Int(i) => Storage::from_bytes(&i.to_ne_bytes())?,
+            Scalar::Complex(re, im) => Storage::from_bytes(bytemuck::bytes_of(&[re, im]))?,
             other => Storage::from_bytes(&other.to_f64().to_ne_bytes())?,
         };
         Ok(Tensor(TensorImpl::new_wrapped_number(storage, dtype)?))
@@ -245,6 +246,11 @@ impl Tensor {
     /// f16, bf16, f32 or f64.
     pub fn is_floating_point(&self) -> bool {
         self.dtype().is_floating_point()
+    }
+
+    /// complex64 or complex128.
+    pub fn is_complex(&self) -> bool {
+        self.dtype().is_complex()
     }
 
     /// Bytes of one element.

@@ -82,6 +82,11 @@ impl<'a> TensorIterator<'a> {
         Self::with_output(name, Output::Out(out))
     }
 
+    /// Whether the result is written over the first argument.
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(self.output, Output::InPlace(_))
+    }
+
     /// Adds the first output, before any other operand.
     fn begin(&mut self) {
         if self.operands.is_empty() {

@@ -62,7 +62,7 @@ const READ_ONLY: u64 = 1;
 const COPIED: u64 = 2;
 const CPU: i32 = 1;
 
-const TYPES: [(ScalarType, u8); 10] = [
+const TYPES: [(ScalarType, u8); 12] = [
     (ScalarType::I8, 0),
     (ScalarType::I16, 0),
     (ScalarType::I32, 0),
@@ -72,6 +72,8 @@ const TYPES: [(ScalarType, u8); 10] = [
     (ScalarType::F32, 2),
     (ScalarType::F64, 2),
     (ScalarType::BF16, 4),
+    (ScalarType::Complex64, 5),
+    (ScalarType::Complex128, 5),
     (ScalarType::Bool, 6),
 ];
 

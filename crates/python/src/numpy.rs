@@ -44,10 +44,12 @@ const ALIGNED: c_int = 0x100;
 const NOT_SWAPPED: c_int = 0x200;
 const WRITEABLE: c_int = 0x400;
 
-const TYPES: [(ScalarType, u8); 9] = [
+const TYPES: [(ScalarType, u8); 11] = [
     (ScalarType::F64, b'f'),
     (ScalarType::F32, b'f'),
     (ScalarType::F16, b'f'),
+    (ScalarType::Complex64, b'c'),
+    (ScalarType::Complex128, b'c'),
     (ScalarType::I64, b'i'),
     (ScalarType::I32, b'i'),
     (ScalarType::I16, b'i'),

@@ -31,6 +31,12 @@ pub(crate) fn float(py: Python<'_>, value: f64) -> PyResult<Object<'_>> {
     unsafe { made(py, ffi::PyFloat_FromDouble(value)) }
 }
 
+/// A `complex`.
+pub(crate) fn complex(py: Python<'_>, re: f64, im: f64) -> PyResult<Object<'_>> {
+    // SAFETY: (owned).
+    unsafe { made(py, ffi::PyComplex_FromDoubles(re, im)) }
+}
+
 /// A `str`.
 pub(crate) fn text<'py>(py: Python<'py>, value: &str) -> PyResult<Object<'py>> {
     // SAFETY: (owned); the bytes are UTF-8, and so many.

@@ -86,6 +86,9 @@ fn type_of_result<'py>(
 }
 
 fn of_numbers(a: flambeau_core::Scalar, b: flambeau_core::Scalar) -> ScalarType {
+    if a.is_complex() || b.is_complex() {
+        return default_dtype().to_complex();
+    }
     if a.is_floating_point() || b.is_floating_point() {
         return default_dtype();
     }

@@ -5,7 +5,7 @@ use flambeau_core::{Device, Generator, GeneratorState, Layout, MemoryFormat, Sca
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyType};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
 
 /// The type of a tensor's elements. There is one object for each, so that `x.dtype is flambeau.float32`.
 #[pyclass(name = "dtype", module = "flambeau", frozen, eq, hash)]
@@ -28,6 +28,16 @@ impl PyDtype {
     #[getter]
     fn is_complex(&self) -> bool {
         self.0.is_complex()
+    }
+
+    /// The type of the parts of a complex type; itself otherwise.
+    fn to_real<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDtype>> {
+        dtype_object(py, self.0.to_real())
+    }
+
+    /// The complex type that holds the values of this one.
+    fn to_complex<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDtype>> {
+        dtype_object(py, self.0.to_complex())
     }
 
     #[getter]
@@ -60,6 +70,8 @@ const ALIASES: &[(&str, ScalarType)] = &[
     ("half", ScalarType::F16),
     ("float", ScalarType::F32),
     ("double", ScalarType::F64),
+    ("cfloat", ScalarType::Complex64),
+    ("cdouble", ScalarType::Complex128),
     ("short", ScalarType::I16),
     ("int", ScalarType::I32),
     ("long", ScalarType::I64),
@@ -71,11 +83,12 @@ pub(crate) fn dtype_named(name: &str) -> Option<ScalarType> {
     working.or_else(|| ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, dtype)| *dtype))
 }
 
-/// Whether it is Python's `float`, `int` or `bool`, which are accepted as element types.
+/// Whether it is Python's `float`, `complex`, `int` or `bool`, which are accepted as element types.
 pub(crate) fn is_python_number_type(value: &Bound<'_, PyAny>) -> bool {
     let py = value.py();
     value.is_instance_of::<PyType>()
         && (value.is(py.get_type::<PyFloat>())
+            || value.is(py.get_type::<PyComplex>())
             || value.is(py.get_type::<PyInt>())
             || value.is(py.get_type::<PyBool>()))
 }

@@ -13,7 +13,7 @@ import flambeau as fl
 from fuzz_readers import ODD_INTS, bomb, odd_json, text
 
 STRUCTURE = "flambeau.structure"
-DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
+DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
 
 KINDS = {"tensor", "dtype", "size", "list", "tuple", "dict", "ordered"}
 

@@ -277,6 +277,21 @@ macro_rules! array_float {
                 each_lane(self.0, #[inline(always)] |i| if i + 1 == N { after.0[0] } else { self.0[i + 1] })
             }
             #[inline(always)]
+            fn deinterleave(self, next: Self) -> (Self, Self) {
+                (
+                    each_lane(self.0, #[inline(always)] |i| if 2 * i < N { self.0[2 * i] } else { next.0[2 * i - N] }),
+                    each_lane(self.0, #[inline(always)] |i| if 2 * i + 1 < N { self.0[2 * i + 1] } else { next.0[2 * i + 1 - N] }),
+                )
+            }
+            #[inline(always)]
+            fn interleave(self, odd: Self) -> (Self, Self) {
+                let zipped = each_lane([[self.0[0]; 2]; N], #[inline(always)] |i| [self.0[i], odd.0[i]]).0;
+                (
+                    each_lane(self.0, #[inline(always)] |i| zipped[i / 2][i % 2]),
+                    each_lane(self.0, #[inline(always)] |i| zipped[(N + i) / 2][(N + i) % 2]),
+                )
+            }
+            #[inline(always)]
             fn look_up(table: &'static [$float; 16], index: Self::Bits) -> Self {
                 index.map(#[inline(always)] |i| table[(i & 15) as usize])
             }

@@ -26,6 +26,7 @@ float_register! {
     floor _mm256_floor_ps; ceil _mm256_ceil_ps; round _mm256_round_ps::<HALF_EVEN>; trunc _mm256_round_ps::<TOWARDS_ZERO>;
     scale scale_in_two_steps; scale_floor scale_floored; exponent exponent_by_bits;
     significand significand_by_bits; look_up look_up_f32; slide_up slide_up_f32; slide_down slide_down_f32;
+    even even_f32; odd odd_f32; zip_low zip_low_f32; zip_high zip_high_f32;
     to_bits _mm256_castps_si256; from_bits _mm256_castsi256_ps; bits_equal bits_equal_32;
 }
 
@@ -41,6 +42,7 @@ float_register! {
     floor _mm256_floor_pd; ceil _mm256_ceil_pd; round _mm256_round_pd::<HALF_EVEN>; trunc _mm256_round_pd::<TOWARDS_ZERO>;
     scale scale_in_two_steps; scale_floor scale_floored; exponent exponent_by_bits;
     significand significand_by_bits; look_up look_up_f64; slide_up slide_up_f64; slide_down slide_down_f64;
+    even even_f64; odd odd_f64; zip_low zip_low_f64; zip_high zip_high_f64;
     to_bits _mm256_castpd_si256; from_bits _mm256_castsi256_pd; bits_equal bits_equal_64;
 }
 
@@ -199,6 +201,24 @@ on_registers! {
     }
     fn slide_down_f64(x: __m256d, after: __m256d) -> __m256d {
         _mm256_shuffle_pd::<0b0101>(x, _mm256_permute2f128_pd::<0x21>(x, after))
+    }
+    // Shuffles stay inside halves of 128 bits, whose middle quarters are then exchanged.
+    fn even_f32(a: __m256, b: __m256) -> __m256 { middle_exchanged(_mm256_castps_pd(_mm256_shuffle_ps::<0x88>(a, b))) }
+    fn odd_f32(a: __m256, b: __m256) -> __m256 { middle_exchanged(_mm256_castps_pd(_mm256_shuffle_ps::<0xdd>(a, b))) }
+    fn middle_exchanged(x: __m256d) -> __m256 { _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11011000>(x)) }
+    fn zip_low_f32(even: __m256, odd: __m256) -> __m256 {
+        _mm256_permute2f128_ps::<0x20>(_mm256_unpacklo_ps(even, odd), _mm256_unpackhi_ps(even, odd))
+    }
+    fn zip_high_f32(even: __m256, odd: __m256) -> __m256 {
+        _mm256_permute2f128_ps::<0x31>(_mm256_unpacklo_ps(even, odd), _mm256_unpackhi_ps(even, odd))
+    }
+    fn even_f64(a: __m256d, b: __m256d) -> __m256d { _mm256_permute4x64_pd::<0b11011000>(_mm256_unpacklo_pd(a, b)) }
+    fn odd_f64(a: __m256d, b: __m256d) -> __m256d { _mm256_permute4x64_pd::<0b11011000>(_mm256_unpackhi_pd(a, b)) }
+    fn zip_low_f64(even: __m256d, odd: __m256d) -> __m256d {
+        _mm256_permute2f128_pd::<0x20>(_mm256_unpacklo_pd(even, odd), _mm256_unpackhi_pd(even, odd))
+    }
+    fn zip_high_f64(even: __m256d, odd: __m256d) -> __m256d {
+        _mm256_permute2f128_pd::<0x31>(_mm256_unpacklo_pd(even, odd), _mm256_unpackhi_pd(even, odd))
     }
     fn bits_equal_32(a: __m256i, b: __m256i) -> __m256 { _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)) }
     fn bits_equal_64(a: __m256i, b: __m256i) -> __m256d { _mm256_castsi256_pd(_mm256_cmpeq_epi64(a, b)) }

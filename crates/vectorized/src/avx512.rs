@@ -27,6 +27,7 @@ float_register! {
     round _mm512_roundscale_ps::<HALF_EVEN>; trunc _mm512_roundscale_ps::<TOWARDS_ZERO>;
     scale scale_f32; scale_floor scale_f32; exponent exponent_f32; significand significand_f32;
     look_up look_up_f32; slide_up slide_up_f32; slide_down slide_down_f32;
+    even even_f32; odd odd_f32; zip_low zip_low_f32; zip_high zip_high_f32;
     to_bits _mm512_castps_si512; from_bits _mm512_castsi512_ps; bits_equal _mm512_cmpeq_epi32_mask;
 }
 
@@ -43,6 +44,7 @@ float_register! {
     round _mm512_roundscale_pd::<HALF_EVEN>; trunc _mm512_roundscale_pd::<TOWARDS_ZERO>;
     scale scale_f64; scale_floor scale_f64; exponent exponent_f64; significand significand_f64;
     look_up look_up_f64; slide_up slide_up_f64; slide_down slide_down_f64;
+    even even_f64; odd odd_f64; zip_low zip_low_f64; zip_high zip_high_f64;
     to_bits _mm512_castpd_si512; from_bits _mm512_castsi512_pd; bits_equal _mm512_cmpeq_epi64_mask;
 }
 
@@ -207,6 +209,30 @@ on_registers! {
     }
     fn slide_down_f64(x: __m512d, after: __m512d) -> __m512d {
         _mm512_castsi512_pd(_mm512_alignr_epi64::<1>(_mm512_castpd_si512(after), _mm512_castpd_si512(x)))
+    }
+    fn even_f32(a: __m512, b: __m512) -> __m512 {
+        _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b)
+    }
+    fn odd_f32(a: __m512, b: __m512) -> __m512 {
+        _mm512_permutex2var_ps(a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b)
+    }
+    fn zip_low_f32(a: __m512, b: __m512) -> __m512 {
+        _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), b)
+    }
+    fn zip_high_f32(a: __m512, b: __m512) -> __m512 {
+        _mm512_permutex2var_ps(a, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), b)
+    }
+    fn even_f64(a: __m512d, b: __m512d) -> __m512d {
+        _mm512_permutex2var_pd(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b)
+    }
+    fn odd_f64(a: __m512d, b: __m512d) -> __m512d {
+        _mm512_permutex2var_pd(a, _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15), b)
+    }
+    fn zip_low_f64(a: __m512d, b: __m512d) -> __m512d {
+        _mm512_permutex2var_pd(a, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), b)
+    }
+    fn zip_high_f64(a: __m512d, b: __m512d) -> __m512d {
+        _mm512_permutex2var_pd(a, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), b)
     }
     fn neg_f32(x: __m512) -> __m512 { _mm512_xor_ps(x, _mm512_set1_ps(-0.0)) }
     fn neg_f64(x: __m512d) -> __m512d { _mm512_xor_pd(x, _mm512_set1_pd(-0.0)) }

@@ -2,10 +2,12 @@
 //!
 //! The traits of vectors add operations to each other, so that a formula can require only what it uses. [`Vector`] loads, stores, selects
 //! and compares for equality. [`Number`] adds `+ - *`, 0 and 1; every type has it. [`Ordered`] adds `<`, minimum, maximum and a magnitude;
-//! complex numbers will not have it. [`Float`] and [`Integer`] are ordered.
+//! complex numbers do not have it. [`Float`] and [`Integer`] are ordered.
 #![expect(unsafe_code, reason = "loads and stores go through raw pointers")]
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
+
+use flambeau_core::Complex;
 
 use super::isa::Isa;
 use super::math::FloatElement;
@@ -101,6 +103,12 @@ pub trait Number:
     #[inline(always)]
     fn scalar(value: flambeau_core::Scalar) -> Self {
         Self::splat(flambeau_core::Element::from_scalar(value))
+    }
+    /// The product with a number given as an argument. Complex numbers are multiplied by a real one part by part, so that one with an infinite
+    /// part stays infinite.
+    #[inline(always)]
+    fn scaled(self, factor: flambeau_core::Scalar) -> Self {
+        Self::scalar(factor) * self
     }
     /// 0 in every lane.
     fn zero() -> Self;
@@ -235,6 +243,11 @@ pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
     fn slide_up(self, before: Self) -> Self;
     /// Each lane moved down by one, and the first of `after` in the last.
     fn slide_down(self, after: Self) -> Self;
+    /// The lanes of two adjacent vectors, `self` before `next`, at even positions, and those at odd ones: the real and the imaginary parts of
+    /// complex numbers.
+    fn deinterleave(self, next: Self) -> (Self, Self);
+    /// Two adjacent vectors with the lanes of `self` at even positions and those of `odd` at odd ones.
+    fn interleave(self, odd: Self) -> (Self, Self);
     /// The elements of `table` at the indices that are the low four bits of `index`.
     fn look_up(table: &'static [Self::Element; 16], index: Self::Bits) -> Self;
 
@@ -526,6 +539,12 @@ impl<I: Isa, T: Lanes<I, Vector: Ordered>> OrderedLanes<I> for T {}
 /// The element types that compute in floats: f16, bf16, f32, f64.
 pub trait FloatLanes<I: Isa>: Lanes<I, Vector: Float> {}
 impl<I: Isa, T: Lanes<I, Vector: Float>> FloatLanes<I> for T {}
+
+/// The complex element types. Their vectors hold real and imaginary parts in vectors of their own.
+pub trait ComplexLanes<I: Isa>: Lanes<I, Vector = Complex<<Self as ComplexLanes<I>>::Part>> {
+    /// The vector of real or of imaginary parts.
+    type Part: Float;
+}
 
 /// The element types that compute in integers: bool, u8, i8, i16, i32, i64.
 pub trait IntegerLanes<I: Isa>: Lanes<I, Vector: Integer> {}

@@ -64,6 +64,7 @@
 mod readme {}
 
 mod array;
+mod complex;
 mod convert;
 mod isa;
 mod lane;
@@ -91,6 +92,7 @@ pub use isa::{
     cpu_capability, dispatch, override_cpu_capability, prefetch_cache_line,
 };
 pub use lanes::{
-    Bits, Float, FloatLanes, Integer, IntegerLanes, Lanes, Mask, Number, Ordered, OrderedLanes, Vector,
+    Bits, ComplexLanes, Float, FloatLanes, Integer, IntegerLanes, Lanes, Mask, Number, Ordered, OrderedLanes,
+    Vector,
 };
 pub use math::FloatElement;

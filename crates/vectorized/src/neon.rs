@@ -25,6 +25,7 @@ float_register! {
     floor vrndmq_f32; ceil vrndpq_f32; round vrndnq_f32; trunc vrndq_f32; scale scale_in_two_steps;
     scale_floor scale_floored; exponent exponent_by_bits;
     significand significand_by_bits; look_up look_up_f32; slide_up slide_up_f32; slide_down slide_down_f32;
+    even vuzp1q_f32; odd vuzp2q_f32; zip_low vzip1q_f32; zip_high vzip2q_f32;
     to_bits vreinterpretq_u32_f32; from_bits vreinterpretq_f32_u32; bits_equal vceqq_u32;
 }
 
@@ -39,6 +40,7 @@ float_register! {
     floor vrndmq_f64; ceil vrndpq_f64; round vrndnq_f64; trunc vrndq_f64; scale scale_in_two_steps;
     scale_floor scale_floored; exponent exponent_by_bits;
     significand significand_by_bits; look_up look_up_f64; slide_up slide_up_f64; slide_down slide_down_f64;
+    even vuzp1q_f64; odd vuzp2q_f64; zip_low vzip1q_f64; zip_high vzip2q_f64;
     to_bits vreinterpretq_u64_f64; from_bits vreinterpretq_f64_u64; bits_equal vceqq_u64;
 }
 

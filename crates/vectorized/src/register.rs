@@ -13,7 +13,8 @@ macro_rules! float_register {
         min $min:path; max $max:path; sqrt $sqrt:path; mul_add $mul_add:path;
         floor $floor:expr; ceil $ceil:expr; round $round:expr; trunc $trunc:expr; scale $scale:path;
         scale_floor $scale_floor:path; exponent $exponent:path; significand $significand:path; look_up $look_up:path;
-        slide_up $slide_up:path; slide_down $slide_down:path;
+        slide_up $slide_up:path; slide_down $slide_down:path; even $even:path; odd $odd:path; zip_low $zip_low:path;
+        zip_high $zip_high:path;
         to_bits $to_bits:path; from_bits $from_bits:path; bits_equal $bits_equal:path;
     ) => {
         $(#[$doc])*
@@ -169,6 +170,16 @@ macro_rules! float_register {
             fn slide_down(self, after: Self) -> Self {
                 // SAFETY: the set is there: note "Soundness".
                 Self(unsafe { $slide_down(self.0, after.0) })
+            }
+            #[inline(always)]
+            fn deinterleave(self, next: Self) -> (Self, Self) {
+                // SAFETY: the set is there: note "Soundness".
+                unsafe { (Self($even(self.0, next.0)), Self($odd(self.0, next.0))) }
+            }
+            #[inline(always)]
+            fn interleave(self, odd: Self) -> (Self, Self) {
+                // SAFETY: the set is there: note "Soundness".
+                unsafe { (Self($zip_low(self.0, odd.0)), Self($zip_high(self.0, odd.0))) }
             }
             #[inline(always)]
             fn look_up(table: &'static [$element; 16], index: $bits) -> Self {

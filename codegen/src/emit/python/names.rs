@@ -24,6 +24,9 @@ const BY_HAND: &[&str] = &["numpy_T", "mT", "to"];
 /// Functions that are methods in Python too. In Rust such methods would hide methods of traits that every type has.
 const METHODS_TOO: &[&str] = &["clone", "equal", "allclose"];
 
+/// Methods in Rust that are attributes in Python, written by hand there.
+const ATTRIBUTES: &[&str] = &["real", "imag"];
+
 /// The names, in the order of the file.
 pub(super) fn names<'a>(operators: &'a [Operator<'a>]) -> Vec<Name<'a>> {
     let mut names: Vec<Name<'a>> = vec![];
@@ -118,8 +121,8 @@ impl Overload<'_> {
             argument.name == "self" && argument.ty == Type::Base(BaseType::Tensor)
         };
         let index = self.operator.schema.positional.iter().position(is_self);
-        let method =
-            self.operator.entry.method || METHODS_TOO.contains(&self.operator.schema.name.base.as_str());
-        index.filter(|_| method)
+        let base = self.operator.schema.name.base.as_str();
+        let method = self.operator.entry.method || METHODS_TOO.contains(&base);
+        index.filter(|_| method && !ATTRIBUTES.contains(&base))
     }
 }

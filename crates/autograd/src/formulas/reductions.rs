@@ -1,5 +1,6 @@
 //! Derivatives of reductions and of cumulative sums and products.
 
+use super::complex::conjugate;
 use crate::factory::zeros;
 use flambeau_core::{DimVec, Result, Scalar, shape};
 use flambeau_ops::{Tensor, ops};
@@ -43,9 +44,10 @@ pub fn restored_dims(tensor: &Tensor, sizes: &[i64], dim: &[i64], keepdim: bool)
 const ZERO: Scalar = Scalar::Int(0);
 const ONE: Scalar = Scalar::Int(1);
 
-/// `tensor` converted to the dtype of `like`.
+/// `tensor` converted to the dtype of `like`, or, if it is complex and `like` is not, to the complex dtype of that precision.
 fn converted(tensor: &Tensor, like: &Tensor) -> Result<Tensor> {
-    ops::to_dtype(tensor, like.dtype(), false, false, None)
+    let dtype = if tensor.is_complex() { like.dtype().to_complex() } else { like.dtype() };
+    ops::to_dtype(tensor, dtype, false, false, None)
 }
 
 /// `tensor` with elements of `value` added in front of and behind those of a dimension, or, for negative numbers, cut off.
@@ -88,8 +90,9 @@ pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
 /// it times `s[k] = grad[k] + x[k + 1] * s[k + 1]`. Nothing is divided by an element, so zeros need no special case, in derivatives of
 /// any order.
 pub fn cumprod_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
-    let after = ops::_linear_recurrence(&converted(self_, grad)?, grad, dim, true)?;
-    ops::mul_tensor(&after, &shifted(result, dim, ONE)?)
+    let (self_, result) = (conjugate(&converted(self_, grad)?)?, conjugate(result)?);
+    let after = ops::_linear_recurrence(&self_, grad, dim, true)?;
+    ops::mul_tensor(&after, &shifted(&result, dim, ONE)?)
 }
 
 /// The gradient of a product of all elements, or along a dimension: that of the last of the cumulative products.

@@ -1,6 +1,7 @@
 //! The JVP rules, from tangents of arguments to tangents of results: by the operator itself, or by its backward pass.
 
 use super::call::{Call, Dual, Sum, any_requires_grad, expand_to_result, tensors};
+use crate::formulas::conjugate;
 use crate::grad_mode::{enable_grad, is_grad_enabled};
 use crate::tensor::Autograd;
 use crate::variable::meta::{requires_grad, variable};
@@ -84,7 +85,8 @@ fn results_of(call: &Call<'_>, results: &[Value], recorded: bool) -> Result<Vec<
 }
 
 /// Each element of a result depends only on the elements of the arguments at the same index. So a backward pass multiplies a tangent
-/// by the derivative just as it does with a gradient. One pass runs for each argument with a tangent, which is first expanded to the
+/// by the derivative just as it does with a gradient; of complex numbers by its conjugate, so that tangents are conjugated before and after.
+/// Operators that are not holomorphic, such as `abs`, have formulas of their own. One pass runs for each argument with a tangent, which is first expanded to the
 /// sizes of the result.
 pub(super) fn pointwise(call: &mut Call<'_>) -> Result<Vec<Value>> {
     let recorded = is_recorded(call);
@@ -136,10 +138,10 @@ fn pointwise_tangent(call: &Call<'_>, variables: &[Tensor], result: &Value, reco
     }
     let mut tangent = Sum::default();
     for (dual, variable) in call.duals.iter().zip(variables) {
-        let seed = expand_to_result(dual.tangent.clone(), result)?;
+        let seed = conjugate(&expand_to_result(dual.tangent.clone(), result)?)?;
         let (results, variables) = (std::slice::from_ref(result), std::slice::from_ref(variable));
         let grads = engine::grad(results, variables, &[Some(seed)], Some(true), recorded, true)?;
-        grads.into_iter().flatten().try_for_each(|grad| tangent.add(grad))?;
+        grads.into_iter().flatten().try_for_each(|grad| tangent.add(conjugate(&grad)?))?;
     }
     tangent.of(result)
 }

@@ -3,7 +3,7 @@
 //! Recording of the operators in `activation`.
 
 use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place};
-use crate::{SavedVariable, record};
+use crate::{SavedVariable, formulas, record};
 use flambeau_core::Scalar;
 use flambeau_ops::ops;
 
@@ -340,8 +340,8 @@ recorded! {
 node! {
     SigmoidBackwardBackward0 { grad_output: MaybeSaved, output: SavedVariable }
     gradients(self, grads, grad = 0) [output];
-    grad_output => ops::sigmoid_backward(grad, output),
-    output [grad_output] => ops::_chain(&ops::mul_tensor(grad, grad_output)?,
+    grad_output => ops::sigmoid_backward(grad, &formulas::conjugate(output)?),
+    output [grad_output] => ops::_chain(&ops::mul_tensor(&formulas::conjugate(grad)?, grad_output)?,
         &ops::rsub_scalar(&ops::mul_scalar(output, Scalar::Int(2))?, Scalar::Int(1), Scalar::Int(1))?),
 }
 
@@ -355,9 +355,9 @@ recorded! {
 node! {
     TanhBackwardBackward0 { grad_output: MaybeSaved, output: SavedVariable }
     gradients(self, grads, grad = 0) [output];
-    grad_output => ops::tanh_backward(grad, output),
-    output [grad_output] => ops::mul_scalar(&ops::_chain(&ops::mul_tensor(grad, grad_output)?, output)?,
-        Scalar::Int(-2)),
+    grad_output => ops::tanh_backward(grad, &formulas::conjugate(output)?),
+    output [grad_output] => ops::mul_scalar(&ops::_chain(&ops::mul_tensor(&formulas::conjugate(grad)?, grad_output)?,
+        output)?, Scalar::Int(-2)),
 }
 
 recorded! {

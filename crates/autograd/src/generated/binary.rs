@@ -10,7 +10,7 @@ use flambeau_ops::ops;
 node! {
     AddBackward0 { alpha: Scalar } gradients(self, grads, grad = 0) [];
     self_ => Ok(grad.clone()),
-    other => formulas::maybe_multiply(grad, self.alpha),
+    other => formulas::maybe_multiply_conj(grad, self.alpha),
 }
 
 recorded! {
@@ -45,7 +45,7 @@ recorded_in_place! {
 node! {
     SubBackward0 { alpha: Scalar } gradients(self, grads, grad = 0) [];
     self_ => Ok(grad.clone()),
-    other => formulas::maybe_multiply(&ops::neg(grad)?, self.alpha),
+    other => formulas::maybe_multiply_conj(&ops::neg(grad)?, self.alpha),
 }
 
 recorded! {
@@ -79,7 +79,7 @@ recorded_in_place! {
 
 node! {
     RsubBackward0 { alpha: Scalar } gradients(self, grads, grad = 0) [];
-    self_ => formulas::maybe_multiply(&ops::neg(grad)?, self.alpha),
+    self_ => formulas::maybe_multiply_conj(&ops::neg(grad)?, self.alpha),
     other => Ok(grad.clone()),
 }
 
@@ -92,7 +92,7 @@ out_variant! { RSUB_TENSOR_OUT(self_, other, alpha, out), refused of [self_, oth
 
 node! {
     RsubBackward1 { alpha: Scalar } gradients(self, grads, grad = 0) [];
-    self_ => formulas::maybe_multiply(&ops::neg(grad)?, self.alpha),
+    self_ => formulas::maybe_multiply_conj(&ops::neg(grad)?, self.alpha),
 }
 
 recorded! {
@@ -125,7 +125,7 @@ out_variant! { MUL_OUT(self_, other, out), refused of [self_, other, out] }
 
 node! {
     MulBackward1 { other: Scalar } gradients(self, grads, grad = 0) [];
-    self_ => ops::mul_scalar(grad, self.other),
+    self_ => formulas::mul_conj(grad, self.other),
 }
 
 recorded! {
@@ -142,7 +142,7 @@ recorded_in_place! {
 
 node! {
     ChainBackward0 { derivative: MaybeSaved, grad_output: MaybeSaved } gradients(self, grads, grad = 0) [];
-    grad_output [derivative] => ops::_chain(grad, derivative),
+    grad_output [derivative] => ops::_chain(grad, &formulas::conjugate(derivative)?),
     derivative [grad_output] => ops::_chain(grad_output, grad),
 }
 
@@ -155,7 +155,7 @@ recorded! {
 
 node! {
     ChainDivBackward0 { divisor: SavedVariable, result: SavedVariable } gradients(self, grads, grad = 0) [divisor];
-    grad_output => ops::_chain_div(grad, divisor),
+    grad_output => ops::_chain_div(grad, &formulas::conjugate(divisor)?),
     divisor [result] => ops::neg(&ops::_chain(&ops::_chain_div(result, divisor)?, grad)?),
 }
 
@@ -186,7 +186,7 @@ out_variant! { DIV_OUT(self_, other, out), refused of [self_, other, out] }
 
 node! {
     DivBackward1 { other: Scalar } gradients(self, grads, grad = 0) [];
-    self_ => ops::div_scalar(grad, self.other),
+    self_ => formulas::div_conj(grad, self.other),
 }
 
 recorded! {

@@ -47,9 +47,9 @@ out_variant! { CUMPROD_OUT(self_, dim, dtype, out), refused of [self_, out] }
 node! {
     LinearRecurrenceBackward0 { dim: i64, factor: SavedVariable, reverse: bool, result: SavedVariable }
     gradients(self, grads, grad = 0) [factor];
-    factor [result] => formulas::linear_recurrence_backward(&ops::_linear_recurrence(factor, grad, self.dim,
-        !self.reverse)?, result, self.dim, self.reverse),
-    input => ops::_linear_recurrence(factor, grad, self.dim, !self.reverse),
+    factor [result] => formulas::linear_recurrence_backward(&ops::_linear_recurrence(&formulas::conjugate(factor)?,
+        grad, self.dim, !self.reverse)?, &formulas::conjugate(result)?, self.dim, self.reverse),
+    input => ops::_linear_recurrence(&formulas::conjugate(factor)?, grad, self.dim, !self.reverse),
 }
 
 recorded! {

@@ -11,11 +11,12 @@ node! {
     AddbmmBackward0 { alpha: Scalar, batch1: MaybeSaved, batch1_size0: i64, batch1_size1: i64, batch2: MaybeSaved,
         batch2_size2: i64, beta: Scalar }
     gradients(self, grads, grad = 0) [];
-    self_ => formulas::maybe_multiply(grad, self.beta),
-    batch1 [batch2] => formulas::maybe_multiply(&ops::bmm(&ops::expand(grad, &[self.batch1_size0, self.batch1_size1,
-        self.batch2_size2], false)?, &ops::transpose_int(batch2, 1, 2)?)?, self.alpha),
-    batch2 [batch1] => formulas::maybe_multiply(&ops::bmm(&ops::transpose_int(batch1, 1, 2)?, &ops::expand(grad,
-        &[self.batch1_size0, self.batch1_size1, self.batch2_size2], false)?)?, self.alpha),
+    self_ => formulas::maybe_multiply_conj(grad, self.beta),
+    batch1 [batch2] => formulas::maybe_multiply_conj(&ops::bmm(&ops::expand(grad, &[self.batch1_size0,
+        self.batch1_size1, self.batch2_size2], false)?, &formulas::conjugate(&ops::transpose_int(batch2, 1, 2)?)?)?,
+        self.alpha),
+    batch2 [batch1] => formulas::maybe_multiply_conj(&ops::bmm(&formulas::conjugate(&ops::transpose_int(batch1, 1,
+        2)?)?, &ops::expand(grad, &[self.batch1_size0, self.batch1_size1, self.batch2_size2], false)?)?, self.alpha),
 }
 
 recorded! {
@@ -38,9 +39,9 @@ out_variant! { ADDBMM_OUT(self_, batch1, batch2, beta, alpha, out), refused of [
 node! {
     AddrBackward0 { alpha: Scalar, beta: Scalar, vec1: MaybeSaved, vec2: MaybeSaved }
     gradients(self, grads, grad = 0) [];
-    self_ => formulas::maybe_multiply(grad, self.beta),
-    vec1 [vec2] => formulas::maybe_multiply(&ops::mv(grad, vec2)?, self.alpha),
-    vec2 [vec1] => formulas::maybe_multiply(&ops::mv(&ops::t(grad)?, vec1)?, self.alpha),
+    self_ => formulas::maybe_multiply_conj(grad, self.beta),
+    vec1 [vec2] => formulas::maybe_multiply_conj(&ops::mv(grad, &formulas::conjugate(vec2)?)?, self.alpha),
+    vec2 [vec1] => formulas::maybe_multiply_conj(&ops::mv(&ops::t(grad)?, &formulas::conjugate(vec1)?)?, self.alpha),
 }
 
 recorded! {

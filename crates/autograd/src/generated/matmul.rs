@@ -10,8 +10,8 @@ use flambeau_ops::ops;
 node! {
     MmBackward0 { mat2: MaybeSaved, mat2_strides: DimVec, self_: MaybeSaved, self_strides: DimVec }
     gradients(self, grads, grad = 0) [];
-    self_ [mat2] => formulas::mm_in_layout(grad, &ops::t(mat2)?, &self.self_strides),
-    mat2 [self_] => formulas::mm_in_layout(&ops::t(self_)?, grad, &self.mat2_strides),
+    self_ [mat2] => formulas::mm_in_layout(grad, &formulas::conjugate(&ops::t(mat2)?)?, &self.self_strides),
+    mat2 [self_] => formulas::mm_in_layout(&formulas::conjugate(&ops::t(self_)?)?, grad, &self.mat2_strides),
 }
 
 recorded! {
@@ -26,8 +26,8 @@ out_variant! { MM_OUT(self_, mat2, out), refused of [self_, mat2, out] }
 
 node! {
     BmmBackward0 { mat2: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
-    self_ [mat2] => ops::bmm(grad, &ops::transpose_int(mat2, 1, 2)?),
-    mat2 [self_] => ops::bmm(&ops::transpose_int(self_, 1, 2)?, grad),
+    self_ [mat2] => ops::bmm(grad, &formulas::conjugate(&ops::transpose_int(mat2, 1, 2)?)?),
+    mat2 [self_] => ops::bmm(&formulas::conjugate(&ops::transpose_int(self_, 1, 2)?)?, grad),
 }
 
 recorded! {
@@ -43,11 +43,11 @@ node! {
     AddmmBackward0 { alpha: Scalar, beta: Scalar, mat1: MaybeSaved, mat1_strides: DimVec, mat2: MaybeSaved,
         mat2_strides: DimVec }
     gradients(self, grads, grad = 0) [];
-    self_ => formulas::maybe_multiply(grad, self.beta),
-    mat1 [mat2] => formulas::maybe_multiply(&formulas::mm_in_layout(grad, &ops::t(mat2)?, &self.mat1_strides)?,
-        self.alpha),
-    mat2 [mat1] => formulas::maybe_multiply(&formulas::mm_in_layout(&ops::t(mat1)?, grad, &self.mat2_strides)?,
-        self.alpha),
+    self_ => formulas::maybe_multiply_conj(grad, self.beta),
+    mat1 [mat2] => formulas::maybe_multiply_conj(&formulas::mm_in_layout(grad, &formulas::conjugate(&ops::t(mat2)?)?,
+        &self.mat1_strides)?, self.alpha),
+    mat2 [mat1] => formulas::maybe_multiply_conj(&formulas::mm_in_layout(&formulas::conjugate(&ops::t(mat1)?)?, grad,
+        &self.mat2_strides)?, self.alpha),
 }
 
 recorded! {
@@ -70,9 +70,11 @@ out_variant! { ADDMM_OUT(self_, mat1, mat2, beta, alpha, out), refused of [self_
 node! {
     BaddbmmBackward0 { alpha: Scalar, batch1: MaybeSaved, batch2: MaybeSaved, beta: Scalar }
     gradients(self, grads, grad = 0) [];
-    self_ => formulas::maybe_multiply(grad, self.beta),
-    batch1 [batch2] => formulas::maybe_multiply(&ops::bmm(grad, &ops::transpose_int(batch2, 1, 2)?)?, self.alpha),
-    batch2 [batch1] => formulas::maybe_multiply(&ops::bmm(&ops::transpose_int(batch1, 1, 2)?, grad)?, self.alpha),
+    self_ => formulas::maybe_multiply_conj(grad, self.beta),
+    batch1 [batch2] => formulas::maybe_multiply_conj(&ops::bmm(grad, &formulas::conjugate(&ops::transpose_int(batch2,
+        1, 2)?)?)?, self.alpha),
+    batch2 [batch1] => formulas::maybe_multiply_conj(&ops::bmm(&formulas::conjugate(&ops::transpose_int(batch1, 1,
+        2)?)?, grad)?, self.alpha),
 }
 
 recorded! {
@@ -92,8 +94,8 @@ out_variant! { BADDBMM_OUT(self_, batch1, batch2, beta, alpha, out), refused of 
 
 node! {
     MvBackward0 { self_: MaybeSaved, vec: MaybeSaved } gradients(self, grads, grad = 0) [];
-    self_ [vec] => ops::outer(grad, vec),
-    vec [self_] => ops::mv(&ops::t(self_)?, grad),
+    self_ [vec] => ops::outer(grad, &formulas::conjugate(vec)?),
+    vec [self_] => ops::mv(&formulas::conjugate(&ops::t(self_)?)?, grad),
 }
 
 recorded! {
@@ -108,9 +110,9 @@ out_variant! { MV_OUT(self_, vec, out), refused of [self_, vec, out] }
 node! {
     AddmvBackward0 { alpha: Scalar, beta: Scalar, mat: MaybeSaved, vec: MaybeSaved }
     gradients(self, grads, grad = 0) [];
-    self_ => formulas::maybe_multiply(grad, self.beta),
-    mat [vec] => formulas::maybe_multiply(&ops::outer(grad, vec)?, self.alpha),
-    vec [mat] => formulas::maybe_multiply(&ops::mv(&ops::t(mat)?, grad)?, self.alpha),
+    self_ => formulas::maybe_multiply_conj(grad, self.beta),
+    mat [vec] => formulas::maybe_multiply_conj(&ops::outer(grad, &formulas::conjugate(vec)?)?, self.alpha),
+    vec [mat] => formulas::maybe_multiply_conj(&ops::mv(&formulas::conjugate(&ops::t(mat)?)?, grad)?, self.alpha),
 }
 
 recorded! {
@@ -130,8 +132,8 @@ out_variant! { ADDMV_OUT(self_, mat, vec, beta, alpha, out), refused of [self_, 
 
 node! {
     DotBackward0 { self_: MaybeSaved, tensor: MaybeSaved } gradients(self, grads, grad = 0) [];
-    self_ [tensor] => ops::mul_tensor(grad, tensor),
-    tensor [self_] => ops::mul_tensor(grad, self_),
+    self_ [tensor] => ops::mul_tensor(grad, &formulas::conjugate(tensor)?),
+    tensor [self_] => ops::mul_tensor(grad, &formulas::conjugate(self_)?),
 }
 
 recorded! {
@@ -145,7 +147,7 @@ out_variant! { DOT_OUT(self_, tensor, out), refused of [self_, tensor, out] }
 
 node! {
     VdotBackward0 { other: MaybeSaved, self_: MaybeSaved } gradients(self, grads, grad = 0) [];
-    self_ [other] => ops::mul_tensor(grad, other),
+    self_ [other] => ops::mul_tensor(&formulas::conjugate(grad)?, other),
     other [self_] => ops::mul_tensor(grad, self_),
 }
 

@@ -14,6 +14,8 @@ mod bincount_histc;
 mod bitwise_logical;
 mod cat_stack;
 mod comparison;
+mod complex;
+mod complex_views;
 mod constant_pad;
 mod convolution;
 mod copy;

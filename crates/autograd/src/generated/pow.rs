@@ -33,8 +33,8 @@ node! {
         &ops::mul_tensor(exponent, &ops::pow_tensor_tensor(self_, &ops::sub_scalar(exponent, Scalar::Int(1),
         Scalar::Int(1))?)?)?)?),
     exponent [result] => ops::where_scalarself(&ops::logical_and(&ops::eq_scalar(self_, Scalar::Int(0))?,
-        &ops::ge_scalar(exponent, Scalar::Int(0))?)?, Scalar::Int(0), &ops::_chain(grad, &ops::mul_tensor(result,
-        &ops::log(self_)?)?)?),
+        &ops::ge_scalar(&ops::real(exponent)?, Scalar::Int(0))?)?, Scalar::Int(0), &ops::_chain(grad,
+        &ops::mul_tensor(result, &ops::log(self_)?)?)?),
 }
 
 recorded! {
@@ -56,9 +56,9 @@ out_variant! { POW_TENSOR_TENSOR_OUT(self_, exponent, out), refused of [self_, e
 node! {
     PowBackward2 { exponent: SavedVariable, self_: Scalar, result: SavedVariable }
     gradients(self, grads, grad = 0) [exponent, result];
-    exponent => Ok(if self.self_.to_f64() == 0.0 { ops::where_scalarself(&ops::ge_scalar(exponent, Scalar::Int(0))?,
-        Scalar::Int(0), &ops::_chain(grad, &ops::mul_tensor(result, &ops::log(&ops::scalar_tensor(self.self_,
-        grad.options().dtype, grad.options().layout, grad.options().device,
+    exponent => Ok(if self.self_.to_f64() == 0.0 { ops::where_scalarself(&ops::ge_scalar(&ops::real(exponent)?,
+        Scalar::Int(0))?, Scalar::Int(0), &ops::_chain(grad, &ops::mul_tensor(result,
+        &ops::log(&ops::scalar_tensor(self.self_, grad.options().dtype, grad.options().layout, grad.options().device,
         grad.options().pin_memory)?)?)?)?)? } else { ops::_chain(grad, &ops::mul_tensor(result,
         &ops::log(&ops::scalar_tensor(self.self_, grad.options().dtype, grad.options().layout, grad.options().device,
         grad.options().pin_memory)?)?)?)? }),

@@ -3,7 +3,7 @@
 //! Recording of the operators in `unary`.
 
 use crate::record::{node, out_variant, recorded, recorded_in_place};
-use crate::{SavedVariable, record};
+use crate::{SavedVariable, formulas, record};
 use flambeau_core::Scalar;
 use flambeau_ops::ops;
 
@@ -26,7 +26,7 @@ out_variant! { NEG_OUT(self_, out), refused of [self_, out] }
 
 node! {
     AbsBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
-    self_ => ops::_chain(grad, &ops::sgn(self_)?),
+    self_ => ops::mul_tensor(grad, &ops::sgn(self_)?),
 }
 
 recorded! {
@@ -59,18 +59,20 @@ recorded_in_place! {
 out_variant! { SIGN_OUT(self_, out), refused of [self_, out] }
 
 node! {
-    SgnBackward0 {} gradients(self, grads, grad = 0) [];
-    self_ => ops::zeros_like(grad, None, None, None, None, None),
+    SgnBackward0 { self_: SavedVariable, result: SavedVariable } gradients(self, grads, grad = 0) [self_, result];
+    self_ => formulas::sgn_backward(grad, self_, result),
 }
 
 recorded! {
     SGN(self_) -> result, edges of [self_];
-    set_history(&mut result), SgnBackward0 {}
+    set_history(&mut result),
+    SgnBackward0 { self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
 }
 
 recorded_in_place! {
     SGN_(self_), edges of [self_];
-    SgnBackward0 {}
+    let saved_self = record::original_always(self_)?;
+    after SgnBackward0 { self_: saved_self, result: SavedVariable::output(self_, 0)? }
 }
 
 out_variant! { SGN_OUT(self_, out), refused of [self_, out] }
@@ -592,13 +594,13 @@ recorded_in_place! {
 out_variant! { DEG2RAD_OUT(self_, out), refused of [self_, out] }
 
 node! {
-    AngleBackward0 {} gradients(self, grads, grad = 0) [];
-    self_ => ops::zeros_like(grad, None, None, None, None, None),
+    AngleBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
+    self_ => formulas::angle_backward(grad, self_),
 }
 
 recorded! {
     ANGLE(self_) -> result, edges of [self_];
-    set_history(&mut result), AngleBackward0 {}
+    set_history(&mut result), AngleBackward0 { self_: SavedVariable::input(self_, 0)? }
 }
 
 out_variant! { ANGLE_OUT(self_, out), refused of [self_, out] }
@@ -640,8 +642,7 @@ out_variant! { ASINH_OUT(self_, out), refused of [self_, out] }
 
 node! {
     AcoshBackward0 { self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
-    self_ => ops::_chain(grad, &ops::rsqrt(&ops::sub_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1),
-        Scalar::Int(1))?)?),
+    self_ => ops::_chain(grad, &formulas::acosh_slope(self_)?),
 }
 
 recorded! {

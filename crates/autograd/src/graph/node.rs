@@ -239,6 +239,7 @@ impl NodeHeader {
 pub struct Context<'a> {
     node: &'a NodePtr,
     base: Option<&'a Geometry>,
+    base_is_complex: bool,
     /// Which of the first 64 gradients are needed, one bit each.
     needed: u64,
     keep_graph: bool,
@@ -249,7 +250,7 @@ impl<'a> Context<'a> {
     /// For `node`, in a pass that needs the gradients of the edges whose bits are set in `needed`.
     #[inline(always)]
     pub(crate) fn new(node: &'a NodePtr, needed: u64, keep_graph: bool, create_graph: bool) -> Self {
-        Context { node, base: None, needed, keep_graph, create_graph }
+        Context { node, base: None, base_is_complex: false, needed, keep_graph, create_graph }
     }
 
     /// Whether the gradient of input `i` is to be computed: the input requires one, and this pass uses it.
@@ -280,17 +281,17 @@ impl<'a> Context<'a> {
         self.node
     }
 
-    /// The base that the operator wrote through a view, if it did.
-    pub(crate) fn base(&self) -> Option<&Geometry> {
-        self.base
+    /// The base that the operator wrote through a view, if it did, and whether that is complex.
+    pub(crate) fn base(&self) -> Option<(&Geometry, bool)> {
+        self.base.map(|base| (base, self.base_is_complex))
     }
 
     /// For the node of an operator that wrote through a view of `base`.
-    pub(crate) fn through_view<'b>(&self, base: &'b Geometry) -> Context<'b>
+    pub(crate) fn through_view<'b>(&self, base: &'b Geometry, base_is_complex: bool) -> Context<'b>
     where
         'a: 'b,
     {
-        Context { base: Some(base), ..*self }
+        Context { base: Some(base), base_is_complex, ..*self }
     }
 
     /// Disables the tracking of views while a formula runs unrecorded: only recording and tangents need the base of a view.

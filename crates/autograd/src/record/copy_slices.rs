@@ -5,6 +5,7 @@
 use crate::factory;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, Owned, new_node};
+use crate::variable::as_strided::in_parts;
 use flambeau_core::{Geometry, Result, ensure};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
@@ -15,6 +16,7 @@ pub(crate) struct CopySlices {
     header: NodeHeader,
     base: Geometry,
     view: Geometry,
+    view_is_complex: bool,
     inner: NodePtr,
 }
 
@@ -25,23 +27,32 @@ impl CopySlices {
             header: NodeHeader::new(edges, &[base]),
             base: base.geometry().clone(),
             view: view.geometry().clone(),
+            view_is_complex: view.is_complex(),
             inner,
         })
     }
 
     /// A copy of the base's gradient, and the part of the copy that corresponds to the view.
     fn copy_and_slice(&self, grad: &Tensor) -> Result<(Tensor, Tensor)> {
-        let (base, view) = (&self.base, &self.view);
+        let base = &self.base;
         let copy = factory::empty_strided(base.sizes(), base.strides(), grad.dtype(), grad.device())?;
         ops::copy_(&copy, grad, false)?;
-        let offset = view.storage_offset() - base.storage_offset();
+        // The view may count the parts of complex numbers, or the base may.
+        let (memory, view, start) = match (grad.is_complex(), self.view_is_complex) {
+            (true, false) => (ops::view_as_real(&copy)?, self.view.clone(), 2 * base.storage_offset()),
+            (false, true) => (copy.clone(), in_parts(&self.view)?, base.storage_offset()),
+            _ => (copy.clone(), self.view.clone(), base.storage_offset()),
+        };
+        let offset = view.storage_offset() - start;
         ensure!(
             offset >= 0,
             NotImplemented,
             "CopySlices: expected a view that begins inside its base but it begins {} elements before it",
             -offset
         );
-        let slice = ops::as_strided(&copy, view.sizes(), view.strides(), Some(offset))?;
+        let slice = ops::as_strided(&memory, view.sizes(), view.strides(), Some(offset))?;
+        let slice =
+            if self.view_is_complex && !grad.is_complex() { ops::view_as_complex(&slice)? } else { slice };
         Ok((copy, slice))
     }
 }
@@ -60,7 +71,8 @@ unsafe impl Node for CopySlices {
         let Some(grad) = grads.first_mut().and_then(Option::take) else { return Ok(Gradients::new()) };
         let (copy, slice) = self.copy_and_slice(&grad)?;
         let slice_grad = ops::clone(&slice, None)?;
-        let mut grads = self.inner.apply(&cx.through_view(&self.base), smallvec![Some(slice_grad)])?;
+        let mut grads =
+            self.inner.apply(&cx.through_view(&self.base, grad.is_complex()), smallvec![Some(slice_grad)])?;
         if cx.needs(0) {
             match grads.first_mut().and_then(Option::take) {
                 Some(grad) => ops::copy_(&slice, &grad, false)?,

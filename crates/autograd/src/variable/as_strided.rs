@@ -4,15 +4,38 @@ use crate::factory;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::Context;
 use crate::graph::operator::Backward;
-use flambeau_core::{DimVec, Geometry, Result, Scalar, ScalarType, shape};
+use flambeau_core::{DimVec, Geometry, MemoryFormat, Result, Scalar, ScalarType, shape};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
 
-/// The derivative of viewing a tensor of geometry `base` with geometry `view`.
+/// The derivative of viewing a tensor of geometry `base` with geometry `view`. One of the two may count complex numbers and the other their
+/// parts.
 #[derive(Clone)]
 pub(crate) struct AsStrided {
     pub(crate) base: Geometry,
+    pub(crate) base_is_complex: bool,
     pub(crate) view: Geometry,
+}
+
+/// A geometry of complex numbers as one of their parts, which are a last dimension.
+pub(crate) fn in_parts(g: &Geometry) -> Result<Geometry> {
+    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
+    strides.iter_mut().for_each(|stride| *stride *= 2);
+    sizes.push(2);
+    strides.push(1);
+    Geometry::strided(&sizes, &strides, 2 * g.storage_offset())
+}
+
+fn scatter_view(grad: &Tensor, node: &AsStrided) -> Result<Tensor> {
+    let dense = |t: &Tensor| ops::contiguous(t, MemoryFormat::Contiguous);
+    match (node.base_is_complex, grad.is_complex()) {
+        (true, false) => {
+            let parts = scatter_strided(grad, &in_parts(&node.base)?, &node.view)?;
+            ops::view_as_complex(&dense(&parts)?)
+        }
+        (false, true) => scatter_strided(&ops::view_as_real(grad)?, &node.base, &in_parts(&node.view)?),
+        _ => scatter_strided(grad, &node.base, &node.view),
+    }
 }
 
 impl Backward for AsStrided {
@@ -20,7 +43,7 @@ impl Backward for AsStrided {
     const SAVES: bool = false;
 
     fn backward(&self, _: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let grad = grads[0].as_ref().map(|grad| scatter_strided(grad, &self.base, &self.view));
+        let grad = grads[0].as_ref().map(|grad| scatter_view(grad, self));
         Ok(smallvec![grad.transpose()?])
     }
 }

@@ -126,7 +126,11 @@ fn refresh_slowly(tensor: &Tensor, variable: &Variable, view: &View) -> Result<(
 
 /// The edge to a new node for `view` as an `as_strided` of `base`.
 fn as_strided_edge(base_edge: Option<Edge>, base: &Tensor, view: &Tensor) -> Edge {
-    let backward = AsStrided { base: base.geometry().clone(), view: view.geometry().clone() };
+    let backward = AsStrided {
+        base: base.geometry().clone(),
+        base_is_complex: base.is_complex(),
+        view: view.geometry().clone(),
+    };
     let edges: Edges = smallvec![base_edge];
     Edge { node: GraphNode::record(edges, view, backward), input_nr: 0 }
 }
@@ -137,8 +141,8 @@ pub(crate) fn output_edge(cx: &Context<'_>, output: &Tensor, output_nr: u32) -> 
     let node = cx.node().clone();
     match cx.base() {
         None => Edge { node, input_nr: output_nr },
-        Some(base) => {
-            let backward = AsStrided { base: base.clone(), view: output.geometry().clone() };
+        Some((base, base_is_complex)) => {
+            let backward = AsStrided { base: base.clone(), base_is_complex, view: output.geometry().clone() };
             let edges: Edges = smallvec![Some(Edge { node, input_nr: 0 })];
             Edge { node: GraphNode::record(edges, output, backward), input_nr: 0 }
         }

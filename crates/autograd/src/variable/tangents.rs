@@ -1,5 +1,6 @@
 //! The tangent of a tensor. A tensor has a slot of its own, or, if it is a view, the corresponding part of its base's tangent.
 
+use super::as_strided::in_parts;
 use super::meta::{Variable, add_autograd_key, variable, variable_or_init};
 use super::view;
 use crate::graph::dual_level::{Slot, is_dual_level_open};
@@ -40,7 +41,22 @@ pub(crate) fn tangent(tensor: &Tensor) -> Result<Option<Tensor>> {
     }
     let Some(base) = view::base(tensor) else { return Ok(None) };
     let Some(of_base) = own(base) else { return Ok(None) };
+    if base.is_complex() != tensor.is_complex() {
+        return part_in_other_type(&of_base, base, tensor).map(Some);
+    }
     strided_part(&of_base, base, tensor.sizes(), tensor.strides(), tensor.storage_offset()).map(Some)
+}
+
+/// The part of the tangent of a base where one of the two, `base` and `view`, counts complex numbers and the other their parts.
+#[cold]
+fn part_in_other_type(of_base: &Tensor, base: &Tensor, view: &Tensor) -> Result<Tensor> {
+    let _below = below();
+    if base.is_complex() {
+        let (parts, of_parts) = (ops::view_as_real(base)?, ops::view_as_real(of_base)?);
+        return strided_part(&of_parts, &parts, view.sizes(), view.strides(), view.storage_offset());
+    }
+    let g = in_parts(view.geometry())?;
+    ops::view_as_complex(&strided_part(of_base, base, g.sizes(), g.strides(), g.storage_offset())?)
 }
 
 /// The part of `tangent` that corresponds to `as_strided` of `primal` with this geometry. The tangent has the strides of `primal`.

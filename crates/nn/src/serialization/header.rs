@@ -141,7 +141,7 @@ fn quoted(text: &str) -> Result<String> {
     json(&text)
 }
 
-fn json(value: &impl serde::Serialize) -> Result<String> {
+pub(super) fn json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|e| Error::with_source(ErrorKind::Internal, e.to_string(), e))
 }
 

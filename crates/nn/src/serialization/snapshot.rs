@@ -6,7 +6,7 @@ use flambeau_core::{
     Access, Device, Element, Error, ReadGuard, Result, ScalarType, Storage, StorageGuards, bail, ensure,
 };
 use flambeau_ops::tensor::accessor::TensorAccessor;
-use flambeau_ops::{Tensor, dispatch_all_types};
+use flambeau_ops::{Tensor, dispatch_all_types, ops};
 
 /// Tensors that are being saved, by name.
 pub(super) type Entries<'a> = Vec<(&'a String, Entry)>;
@@ -65,12 +65,19 @@ fn detached_handle(tensor: &Tensor) -> Result<Tensor> {
 
 impl Entry {
     fn new(tensor: &Tensor) -> Result<Self> {
-        let code = code_of(tensor.dtype())?;
+        let mut sizes = tensor.sizes().to_vec();
+        let code = match tensor.dtype() {
+            ScalarType::Complex128 => {
+                sizes.push(2);
+                code_of(ScalarType::F64)?
+            }
+            dtype => code_of(dtype)?,
+        };
         let flat = flat(tensor)?;
         let elements = dispatch_all_types!(all, flat.dtype(), "save", T => {
             flat.accessor::<T, 1>().map(|accessor| Box::new(accessor) as Box<dyn Bytes>)
         })?;
-        Ok(Entry { dtype: tensor.dtype(), code, sizes: tensor.sizes().to_vec(), elements })
+        Ok(Entry { dtype: tensor.dtype(), code, sizes, elements })
     }
 
     /// The elements, one after another.
@@ -79,13 +86,15 @@ impl Entry {
     }
 }
 
-/// The elements in a row, those of a view with gaps copied; bools as 0 and 1, whatever their bytes are.
+/// The elements in a row, those of a view with gaps copied; bools as 0 and 1, whatever their bytes are, and complex numbers as parts.
 fn flat(tensor: &Tensor) -> Result<Tensor> {
     let tensor = match tensor.dtype() {
+        dtype if dtype.is_complex() => ops::view_as_real(&tensor.contiguous()?)?,
         ScalarType::Bool => tensor.view_dtype(ScalarType::U8)?.ne_scalar(0)?,
         _ => tensor.contiguous()?,
     };
-    tensor.contiguous()?.view(&[tensor.geometry().numel()])
+    let dense = tensor.contiguous()?;
+    dense.view(&[dense.geometry().numel()])
 }
 
 /// Elements in a row, as bytes.

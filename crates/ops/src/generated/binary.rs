@@ -234,7 +234,7 @@ operator! {
 }
 
 operator! {
-    /// `grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there.
+    /// `grad_output * conj(derivative)`, but 0 where `grad_output` is 0, whatever the derivative is there.
     _CHAIN: "_chain(Tensor grad_output, Tensor derivative) -> Tensor", _chain(grad_output: &Tensor,
         derivative: &Tensor) -> Tensor, by [grad_output, derivative];
     Cpu => {
@@ -248,7 +248,7 @@ operator! {
 }
 
 operator! {
-    /// `grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there.
+    /// `grad_output / conj(divisor)`, but 0 where `grad_output` is 0, whatever the divisor is there.
     _CHAIN_DIV: "_chain_div(Tensor grad_output, Tensor divisor) -> Tensor", _chain_div(grad_output: &Tensor,
         divisor: &Tensor) -> Tensor, by [grad_output, divisor];
     Cpu => {

@@ -364,7 +364,7 @@ operator! {
 }
 
 operator! {
-    /// `dot`: all dtypes are real.
+    /// `dot` with the conjugate of `self`.
     VDOT: "vdot(Tensor self, Tensor other) -> Tensor", vdot(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
         other];
     Cpu => {
@@ -384,7 +384,7 @@ operator! {
 }
 
 operator! {
-    /// `dot`: all dtypes are real.
+    /// `dot` with the conjugate of `self`.
     VDOT_OUT: "vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", vdot_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
     Cpu => {

@@ -302,7 +302,7 @@ impl Tensor {
         super::matmul::dot(self, tensor)
     }
 
-    /// `dot`: all dtypes are real.
+    /// `dot` with the conjugate of `self`.
     ///
     /// ```
     /// # use flambeau_core::*;

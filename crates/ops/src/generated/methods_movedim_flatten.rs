@@ -218,7 +218,7 @@ impl Tensor {
         super::movedim_flatten::mT(self)
     }
 
-    /// A view with the last two dimensions exchanged; all dtypes are real.
+    /// The conjugate with the last two dimensions exchanged; a view, if `self` is real.
     ///
     /// ```
     /// # use flambeau_core::*;

@@ -447,7 +447,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Whether each element is real, which is true: no dtype is complex.
+    /// Whether the imaginary part of each element is 0.
     ///
     /// ```
     /// # use flambeau_core::*;

@@ -34,7 +34,7 @@ impl Tensor {
         super::to_contiguous::contiguous(self, options.memory_format)
     }
 
-    /// `self`: all dtypes are real.
+    /// The conjugate of each element: a new tensor, or `self` if it is real.
     ///
     /// ```
     /// # use flambeau_core::*;
@@ -73,7 +73,7 @@ impl Tensor {
         super::to_contiguous::resolve_neg(self)
     }
 
-    /// `self`: all dtypes are real.
+    /// The conjugate of each element, as `conj`.
     ///
     /// ```
     /// # use flambeau_core::*;
@@ -86,7 +86,7 @@ impl Tensor {
         super::to_contiguous::conj_physical(self)
     }
 
-    /// `self`: all dtypes are real. The result is written into `self`.
+    /// The conjugate of each element, as `conj`. The result is written into `self`.
     ///
     /// ```
     /// # use flambeau_core::*;

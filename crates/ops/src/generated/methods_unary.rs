@@ -35,7 +35,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
+    /// `|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself.
     ///
     /// ```
     /// # use flambeau_core::*;
@@ -48,7 +48,7 @@ impl Tensor {
         super::unary::abs(self)
     }
 
-    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself. The result is written into `self`.
+    /// `|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself. The result is written into `self`.
     ///
     /// ```
     /// # use flambeau_core::*;
@@ -93,7 +93,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The sign of each element, as `sign`.
+    /// The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0.
     ///
     /// ```
     /// # use flambeau_core::*;
@@ -106,7 +106,7 @@ impl Tensor {
         super::unary::sgn(self)
     }
 
-    /// The sign of each element, as `sign`. The result is written into `self`.
+    /// The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0. The result is written into `self`.
     ///
     /// ```
     /// # use flambeau_core::*;
@@ -990,7 +990,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// 0, or pi where `self` is negative; NaN is propagated.
+    /// The angle in the complex plane, in -pi to pi: 0 or pi for real numbers; NaN is propagated.
     ///
     /// ```
     /// # use flambeau_core::*;

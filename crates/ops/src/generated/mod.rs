@@ -15,6 +15,8 @@ mod bitwise_logical;
 mod cat_stack;
 mod combinations;
 mod comparison;
+mod complex;
+mod complex_views;
 mod constant_pad;
 mod convolution;
 mod copy;
@@ -61,6 +63,8 @@ mod methods_bitwise_logical;
 mod methods_cat_stack;
 mod methods_combinations;
 mod methods_comparison;
+mod methods_complex;
+mod methods_complex_views;
 mod methods_constant_pad;
 mod methods_convolution;
 mod methods_copy;
@@ -314,6 +318,8 @@ pub use bitwise_logical::*;
 pub use cat_stack::*;
 pub use combinations::*;
 pub use comparison::*;
+pub use complex::*;
+pub use complex_views::*;
 pub use constant_pad::*;
 pub use convolution::*;
 pub use copy::*;
@@ -656,6 +662,15 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ISPOSINF_OUT,
     &ISNEGINF,
     &ISNEGINF_OUT,
+    &_CONJ_PHYSICAL,
+    &COMPLEX,
+    &COMPLEX_OUT,
+    &POLAR,
+    &POLAR_OUT,
+    &VIEW_AS_REAL,
+    &VIEW_AS_COMPLEX,
+    &REAL,
+    &IMAG,
     &CONSTANT_PAD_ND,
     &CONSTANT_PAD_ND_OUT,
     &CONV1D,

@@ -129,7 +129,7 @@ operator! {
 }
 
 operator! {
-    /// A view with the last two dimensions exchanged; all dtypes are real.
+    /// The conjugate with the last two dimensions exchanged; a view, if `self` is real.
     ADJOINT: "adjoint(Tensor(a) self) -> Tensor(a)", adjoint(self_: &Tensor) -> Tensor, by [self_];
     CompositeImplicitAutograd => native::shape::movedim_flatten::adjoint(self_),
 }

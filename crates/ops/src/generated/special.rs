@@ -555,7 +555,7 @@ operator! {
 }
 
 operator! {
-    /// Whether each element is real, which is true: no dtype is complex.
+    /// Whether the imaginary part of each element is 0.
     ISREAL: "isreal(Tensor self) -> Tensor", isreal(self_: &Tensor) -> Tensor, by [self_];
     CompositeImplicitAutograd => native::pointwise::special::isreal(self_),
 }

@@ -15,7 +15,7 @@ operator! {
 }
 
 operator! {
-    /// `self`: all dtypes are real.
+    /// The conjugate of each element: a new tensor, or `self` if it is real.
     CONJ: "conj(Tensor(a) self) -> Tensor(a)", conj(self_: &Tensor) -> Tensor, by [self_];
     CompositeImplicitAutograd => native::factory::to_contiguous::conj(self_),
 }
@@ -23,23 +23,23 @@ operator! {
 operator! {
     /// `self`: nothing is conjugated lazily.
     RESOLVE_CONJ: "resolve_conj(Tensor(a) self) -> Tensor(a)", resolve_conj(self_: &Tensor) -> Tensor, by [self_];
-    CompositeImplicitAutograd => native::factory::to_contiguous::conj(self_),
+    CompositeImplicitAutograd => native::factory::to_contiguous::resolve(self_),
 }
 
 operator! {
     /// `self`: nothing is negated lazily.
     RESOLVE_NEG: "resolve_neg(Tensor(a) self) -> Tensor(a)", resolve_neg(self_: &Tensor) -> Tensor, by [self_];
-    CompositeImplicitAutograd => native::factory::to_contiguous::conj(self_),
+    CompositeImplicitAutograd => native::factory::to_contiguous::resolve(self_),
 }
 
 operator! {
-    /// `self`: all dtypes are real.
+    /// The conjugate of each element, as `conj`.
     CONJ_PHYSICAL: "conj_physical(Tensor self) -> Tensor", conj_physical(self_: &Tensor) -> Tensor, by [self_];
     CompositeImplicitAutograd => native::factory::to_contiguous::conj_physical(self_),
 }
 
 operator! {
-    /// `self`: all dtypes are real.
+    /// The conjugate of each element, as `conj`.
     CONJ_PHYSICAL_: "conj_physical_(Tensor(a!) self) -> Tensor(a!)", conj_physical_(self_: &Tensor) -> (), by [self_];
     CompositeImplicitAutograd => {
         let result = native::factory::to_contiguous::conj_physical(self_)?;
@@ -48,7 +48,7 @@ operator! {
 }
 
 operator! {
-    /// `self`: all dtypes are real.
+    /// The conjugate of each element, as `conj`.
     CONJ_PHYSICAL_OUT: "conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
         conj_physical_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {

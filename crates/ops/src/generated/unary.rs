@@ -45,7 +45,7 @@ operator! {
 }
 
 operator! {
-    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
+    /// `|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself.
     ABS: "abs(Tensor self) -> Tensor", abs(self_: &Tensor) -> Tensor, by [self_];
     Cpu => {
         iterate::functional("abs", |iter| {
@@ -57,7 +57,7 @@ operator! {
 }
 
 operator! {
-    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
+    /// `|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself.
     ABS_: "abs_(Tensor(a!) self) -> Tensor(a!)", abs_(self_: &Tensor) -> (), by [self_];
     Cpu => {
         iterate::in_place("abs_", self_, |iter| {
@@ -69,7 +69,7 @@ operator! {
 }
 
 operator! {
-    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
+    /// `|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself.
     ABS_OUT: "abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", abs_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
     Cpu => {
@@ -119,40 +119,40 @@ operator! {
 }
 
 operator! {
-    /// The sign of each element, as `sign`.
+    /// The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0.
     SGN: "sgn(Tensor self) -> Tensor", sgn(self_: &Tensor) -> Tensor, by [self_];
     Cpu => {
         iterate::functional("sgn", |iter| {
-            native::pointwise::unary::sign_meta(iter, self_)?;
-            native::pointwise::unary::sign(iter, self_)
+            native::pointwise::unary::sgn_meta(iter, self_)?;
+            native::pointwise::unary::sgn(iter, self_)
         })
     },
-    Meta => iterate::functional("sgn", |iter| native::pointwise::unary::sign_meta(iter, self_)),
+    Meta => iterate::functional("sgn", |iter| native::pointwise::unary::sgn_meta(iter, self_)),
 }
 
 operator! {
-    /// The sign of each element, as `sign`.
+    /// The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0.
     SGN_: "sgn_(Tensor(a!) self) -> Tensor(a!)", sgn_(self_: &Tensor) -> (), by [self_];
     Cpu => {
         iterate::in_place("sgn_", self_, |iter| {
-            native::pointwise::unary::sign_meta(iter, self_)?;
-            native::pointwise::unary::sign(iter, self_)
+            native::pointwise::unary::sgn_meta(iter, self_)?;
+            native::pointwise::unary::sgn(iter, self_)
         })
     },
-    Meta => iterate::in_place("sgn_", self_, |iter| native::pointwise::unary::sign_meta(iter, self_)),
+    Meta => iterate::in_place("sgn_", self_, |iter| native::pointwise::unary::sgn_meta(iter, self_)),
 }
 
 operator! {
-    /// The sign of each element, as `sign`.
+    /// The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0.
     SGN_OUT: "sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sgn_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
     Cpu => {
         iterate::out("sgn.out", out, |iter| {
-            native::pointwise::unary::sign_meta(iter, self_)?;
-            native::pointwise::unary::sign(iter, self_)
+            native::pointwise::unary::sgn_meta(iter, self_)?;
+            native::pointwise::unary::sgn(iter, self_)
         })
     },
-    Meta => iterate::out("sgn.out", out, |iter| native::pointwise::unary::sign_meta(iter, self_)),
+    Meta => iterate::out("sgn.out", out, |iter| native::pointwise::unary::sgn_meta(iter, self_)),
 }
 
 operator! {
@@ -1256,7 +1256,7 @@ operator! {
 }
 
 operator! {
-    /// 0, or pi where `self` is negative; NaN is propagated.
+    /// The angle in the complex plane, in -pi to pi: 0 or pi for real numbers; NaN is propagated.
     ANGLE: "angle(Tensor self) -> Tensor", angle(self_: &Tensor) -> Tensor, by [self_];
     Cpu => {
         iterate::functional("angle", |iter| {
@@ -1268,7 +1268,7 @@ operator! {
 }
 
 operator! {
-    /// 0, or pi where `self` is negative; NaN is propagated.
+    /// The angle in the complex plane, in -pi to pi: 0 or pi for real numbers; NaN is propagated.
     ANGLE_OUT: "angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", angle_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
     Cpu => {

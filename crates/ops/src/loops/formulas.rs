@@ -1,6 +1,7 @@
 //! Traits of formulas, one for each set of element types, by the operations that vectors of them have.
 
 use crate::vectorized::{Float, Integer, Number, Ordered, Vector};
+use flambeau_core::Complex;
 
 /// A formula of `N` floating point arguments.
 pub trait FloatFormula<const N: usize>: Copy + Sync {
@@ -49,4 +50,22 @@ pub trait OrderedComparison<const N: usize>: Copy + Sync {
 pub trait FloatComparison<const N: usize>: Copy + Sync {
     /// The predicate, on vectors. Mark it `#[inline(always)]`.
     fn call<V: Float>(self, args: [V; N]) -> <V as Vector>::Mask;
+}
+
+/// A formula of `N` complex arguments.
+pub trait ComplexFormula<const N: usize>: Copy + Sync {
+    /// The formula, on vectors of real and imaginary parts. Mark it `#[inline(always)]`.
+    fn call<V: Float>(self, args: [Complex<V>; N]) -> Complex<V>;
+}
+
+/// A formula of `N` complex arguments with a real result.
+pub trait ComplexToReal<const N: usize>: Copy + Sync {
+    /// The formula, on vectors of real and imaginary parts. Mark it `#[inline(always)]`.
+    fn call<V: Float>(self, args: [Complex<V>; N]) -> V;
+}
+
+/// A predicate of `N` complex arguments.
+pub trait ComplexComparison<const N: usize>: Copy + Sync {
+    /// The predicate, on vectors of real and imaginary parts. Mark it `#[inline(always)]`.
+    fn call<V: Float>(self, args: [Complex<V>; N]) -> <V as Vector>::Mask;
 }

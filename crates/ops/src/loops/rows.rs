@@ -2,12 +2,12 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::formulas::{
-    Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFormula, OrderedComparison,
-    OrderedFormula,
+    Comparison, ComplexComparison, ComplexFormula, ComplexToReal, FloatComparison, FloatFormula,
+    IntegerFormula, NumberFormula, OrderedComparison, OrderedFormula,
 };
 use crate::vectorized::{
-    CodegenAnchor, EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes,
-    Vector, dispatch,
+    CodegenAnchor, ComplexLanes, EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number,
+    OrderedLanes, Vector, dispatch,
 };
 use flambeau_core::ScalarType;
 use std::marker::PhantomData;
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a cache line.
 pub(super) const CACHE_LINE: usize = 64;
+const HALF_CACHE_LINE: usize = CACHE_LINE / 2;
 
 /// `rows` rows of `n` results, and the arguments they are computed from. The result's address grows by `to_row` bytes from one row to
 /// the next, an argument's by `from_row`; within a row an argument is dense, or one value for all (`repeated`).
@@ -120,8 +121,9 @@ macro_rules! store_lanes {
 
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
-            const STREAMS: bool =
-                I::HAS_NON_TEMPORAL_STORES && T::Vector::LANES * size_of::<T>() >= CACHE_LINE / 2 && N <= MAX_STREAMING_INPUTS;
+            const STREAMS: bool = I::HAS_NON_TEMPORAL_STORES
+                && matches!(T::Vector::LANES * size_of::<T>(), HALF_CACHE_LINE | CACHE_LINE)
+                && N <= MAX_STREAMING_INPUTS;
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -149,14 +151,39 @@ store_lanes!(Floats, FloatFormula, FloatLanes; call_to_half);
 store_lanes!(Numbers, NumberFormula, Lanes;);
 store_lanes!(OrderedNumbers, OrderedFormula, OrderedLanes;);
 store_lanes!(Integers, IntegerFormula, IntegerLanes;);
+store_lanes!(Complexes, ComplexFormula, ComplexLanes;);
+
+/// A formula of complex numbers whose results are real: vectors of parts.
+#[derive(Clone, Copy)]
+pub(super) struct Magnitudes<F>(pub(super) F);
+
+impl<F> CodegenAnchor for Magnitudes<F> {
+    type Anchor = F;
+}
+
+impl<I: Isa, T: ComplexLanes<I>, F: ComplexToReal<N>, const N: usize> LaneFormula<I, T, N> for Magnitudes<F> {
+    const OUTPUT_SIZE: usize = size_of::<<T::Part as Vector>::Element>();
+
+    #[inline(always)]
+    unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
+        // SAFETY: `to` takes a result for each lane.
+        unsafe { self.0.call(args).store(to.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn copy(from: *const u8, to: *mut u8, count: usize) {
+        // SAFETY: this function's condition.
+        unsafe { T::Part::load(from.cast()).store_partial(to.cast(), count) }
+    }
+}
 
 /// How many arguments a kernel with non-temporal stores has at most.
 pub(super) const MAX_STREAMING_INPUTS: usize = 3;
 
 /// Whether loops over these types have [non-temporal stores](LaneFormula::STREAMS) where the processor has them: the bools that are
-/// computed from a vector of wider numbers do not fill half a cache line.
+/// computed from a vector of wider numbers do not fill half a cache line, and a vector of complex numbers fills two.
 pub(super) fn supports_nt_stores(from: ScalarType, to: ScalarType) -> bool {
-    from == to
+    from == to && !to.is_complex()
 }
 
 /// A formula of two integers, and a flag that is set where a divisor is 0.
@@ -222,6 +249,7 @@ macro_rules! store_masks {
 store_masks!(Compares, Comparison, Lanes);
 store_masks!(OrderedCompares, OrderedComparison, OrderedLanes);
 store_masks!(FloatCompares, FloatComparison, FloatLanes);
+store_masks!(ComplexCompares, ComplexComparison, ComplexLanes);
 
 /// The loop over [`Rows`], for every instruction set.
 pub(super) struct RowKernel<'r, T, F, const N: usize> {
@@ -267,10 +295,10 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
 /// Memory for one vector, aligned to a cache line.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
-struct VectorBuf([MaybeUninit<u64>; 8]);
+struct VectorBuf<V: Copy>(MaybeUninit<V>);
 
-impl VectorBuf {
-    const EMPTY: Self = Self([const { MaybeUninit::uninit() }; 8]);
+impl<V: Copy> VectorBuf<V> {
+    const EMPTY: Self = Self(MaybeUninit::uninit());
 }
 
 /// Loads a byte from the middle of a vector that fills a cache line: AMD's hardware prefetcher runs further ahead where two loads read
@@ -303,13 +331,13 @@ where
     T: Lanes<I>,
     F: LaneFormula<I, T, N>,
 {
-    const { assert!(T::Vector::LANES * size_of::<T>() <= size_of::<VectorBuf>()) };
-    const { assert!(T::Vector::LANES * F::OUTPUT_SIZE <= size_of::<VectorBuf>()) };
+    const { assert!(T::Vector::LANES * size_of::<T>() <= size_of::<VectorBuf<T::Vector>>()) };
+    const { assert!(T::Vector::LANES * F::OUTPUT_SIZE <= size_of::<VectorBuf<T::Vector>>()) };
     let Rows { repeated, n, streams, prefetch, .. } = *rows;
     let lanes = T::Vector::LANES;
     let (mut streams, prefetches) = (streams && F::STREAMS, prefetch != [0; N]);
-    let mut full = [VectorBuf::EMPTY; N];
-    let mut last = VectorBuf::EMPTY;
+    let mut full = [VectorBuf::<T::Vector>::EMPTY; N];
+    let mut last = VectorBuf::<T::Vector>::EMPTY;
     let mut step = [lanes * size_of::<T>(); N];
     let (mut whole, rest, mut count) = (n / lanes, n % lanes, lanes);
     let end = to.wrapping_add((n - rest) * F::OUTPUT_SIZE);
@@ -338,7 +366,7 @@ where
                     args[i] = T::load(from[i].cast());
                     from[i] = from[i].wrapping_add(step[i]);
                 }
-                let mut results = VectorBuf::EMPTY;
+                let mut results = VectorBuf::<T::Vector>::EMPTY;
                 formula.apply(args, if streams { (&raw mut results).cast() } else { to }, count);
                 if streams && lanes * F::OUTPUT_SIZE == CACHE_LINE {
                     I::stream_cache_line((&raw const results).cast(), to);

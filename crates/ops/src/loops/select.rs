@@ -7,7 +7,7 @@ use crate::Tensor;
 use crate::structured::with_guards;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{CodegenAnchor, EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch};
-use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure};
+use flambeau_core::{Complex, MemoryFormat, Result, ScalarType, ensure};
 use std::marker::PhantomData;
 
 /// Writes `yes` where the condition holds and `no` elsewhere: an iterator of one output, a bool condition and two inputs.
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 /// normalized.
 ///
 /// # Errors
-/// `Busy` or `Aliasing` where an operand may not be touched, `NotImplemented` for elements of sixteen bytes.
+/// `Busy` or `Aliasing` where an operand may not be touched.
 pub fn select_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     match (iter.common_dtype(), iter.common_dtype().size()) {
         (ScalarType::Bool, _) => run::<bool>(iter),
@@ -24,13 +24,7 @@ pub fn select_kernel(iter: &TensorIterator<'_>) -> Result<()> {
         (_, 2) => run::<i16>(iter),
         (_, 4) => run::<f32>(iter),
         (_, 8) => run::<f64>(iter),
-        (dtype, _) => bail!(
-            NotImplemented,
-            operator = iter.name(),
-            argument = "self",
-            "{} is not implemented for {dtype}",
-            iter.name()
-        ),
+        _ => run::<Complex<f64>>(iter),
     }
 }
 

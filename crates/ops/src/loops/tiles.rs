@@ -2,15 +2,14 @@
 //! dense, are converted and gathered in tiles that stay in L1.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
+use super::convert::{Convert, converter};
 use super::machine::{PREFETCH_DISTANCE, PREFETCH_DISTANCE_IN_CACHE};
 use super::rows::{self, Rows};
 use super::streaming::{self, stream_rows};
 use super::strided::copy_strided;
 use super::transposed;
-use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Along, GRAIN, Pointers, TensorIterator, TrivialIter, grain_of};
-use crate::vectorized::convert_slice;
 use flambeau_core::{Guarded, Result, ScalarType};
 use std::mem::MaybeUninit;
 
@@ -24,29 +23,6 @@ type Tile = [MaybeUninit<u64>; TILE];
 fn elements_of_tile(a: ScalarType, b: ScalarType) -> usize {
     const { assert!(ScalarType::Complex128.size() <= 2 * size_of::<u64>()) };
     if a.size().max(b.size()) > size_of::<u64>() { TILE / 2 } else { TILE }
-}
-
-/// Converts a number of dense elements from one type to another.
-type Convert = unsafe fn(*const u8, *mut u8, usize);
-
-/// The conversion between two types.
-///
-/// # Errors
-/// `NotImplemented` for a type without storage.
-pub(super) fn converter(from: ScalarType, to: ScalarType) -> Result<Convert> {
-    /// # Safety
-    /// - `from` is valid for reading and `to` for writing `count` elements, and they do not overlap.
-    unsafe fn erased<F: crate::vectorized::Convert, T: crate::vectorized::Convert>(
-        from: *const u8,
-        to: *mut u8,
-        count: usize,
-    ) {
-        // SAFETY: by this function's condition.
-        unsafe { convert_slice::<F, T>(from.cast(), to.cast(), count) }
-    }
-    dispatch_all_types!(all, from, "conversion", F => {
-        dispatch_all_types!(all, to, "conversion", T => Ok(erased::<F, T> as Convert))
-    })
 }
 
 /// An operand whose type in memory may be another than that of the kernel, with the conversion between them.

@@ -3,7 +3,7 @@
 //! Kernels that copy elements are instantiated for unsigned integers of the element's size, so that types of one size share code.
 
 use bytemuck::{Pod, Zeroable};
-use flambeau_core::{Element, Scalar};
+use flambeau_core::{Complex, Element, Scalar};
 use half::{bf16, f16};
 
 /// The types that represent an element type in slices. Any bytes are a valid value of them, as those of `bool` are not.
@@ -71,7 +71,37 @@ macro_rules! raw_bits {
     )*};
 }
 
-raw_bits! { u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 }
+raw_bits! { u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 [u32; 2] [u64; 2] Complex<f32> Complex<f64> }
+
+macro_rules! complex {
+    ($($part:ty, $bits:ty;)*) => {$(
+        impl ElementBits for Complex<$part> {
+            type Bits = $bits;
+            type Number = Complex<$part>;
+        }
+
+        impl Numeric for Complex<$part> {
+            fn of(value: Scalar) -> Self {
+                Element::from_scalar(value)
+            }
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn is_zero(self) -> bool {
+                self.re == 0.0 && self.im == 0.0
+            }
+        }
+    )*};
+}
+
+// Of parts, since complex numbers are aligned like these.
+complex! { f32, [u32; 2]; f64, [u64; 2]; }
 
 impl Numeric for BoolByte {
     fn of(value: Scalar) -> Self {

@@ -48,10 +48,13 @@ pub(super) fn check_out(iter: &TensorIterator<'_>, expected: ScalarType) -> Resu
 ///     fn leaky, leaky_meta = build_unary_op(self_: x; slope: Scalar) => x * V::scalar(slope);
 /// }
 /// ```
+///
+/// `complex` and a formula on complex vectors may follow. They have the same names, and read no other arguments.
 macro_rules! formulas {
     ($kernel:ident($trait:ident, $lanes:ident) -> $returned:ty: $(
         $(#[$doc:meta])*
-        fn $name:ident, $meta:ident = $build:ident($($tensor:ident: $lane:ident),+ $(; $($arg:ident: $ty:ty),+)?) => $formula:expr;
+        fn $name:ident, $meta:ident = $build:ident($($tensor:ident: $lane:ident),+ $(; $($arg:ident: $ty:ty),+)?) => $formula:expr
+            $(, complex $complex:expr)?;
     )*) => {$(
         #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
         pub fn $meta<'a>(
@@ -80,9 +83,26 @@ macro_rules! formulas {
                     $formula
                 }
             }
-            $crate::loops::$kernel(iter, Formula { $($($arg),+)? })
+            formulas!(@complex_formula [$($lane),+] [$($($arg: $ty),+)?] $($complex)?);
+            formulas!(@run $kernel, iter, (Formula { $($($arg),+)? }), $($complex)?)
         }
     )*};
+    (@complex_formula [$($lane:ident),+] [$($arg:ident: $ty:ty),*]) => {};
+    (@complex_formula [$($lane:ident),+] [$($arg:ident: $ty:ty),*] $complex:expr) => {
+        impl $crate::loops::ComplexFormula<LANES> for Formula {
+            #[inline(always)]
+            fn call<V: $crate::vectorized::Float>(
+                self,
+                [$($lane),+]: [flambeau_core::Complex<V>; LANES],
+            ) -> flambeau_core::Complex<V> {
+                $complex
+            }
+        }
+    };
+    (@run $kernel:ident, $iter:ident, $formula:expr,) => { $crate::loops::$kernel($iter, $formula) };
+    (@run $kernel:ident, $iter:ident, $formula:expr, $complex:expr) => {
+        $crate::loops::complex_or($iter, $formula, |iter, formula| $crate::loops::$kernel(iter, formula))
+    };
     (@tensor $tensor:ident) => { &$crate::Tensor };
     (@build build_unary_op $iter:ident $tensor:ident) => { $crate::native::formulas::build_unary_op($iter, $tensor) };
     (@build build_predicate_op $iter:ident $tensor:ident) => { $crate::native::formulas::build_predicate_op($iter, $tensor) };

@@ -1,6 +1,7 @@
 //! Operators that combine the elements of dimensions: reductions, scans, softmax, order statistics.
 
 pub mod bincount_histc;
+mod complex_parts;
 pub mod cummax_cummin;
 pub mod cumsum_cumprod;
 pub mod diff;

@@ -1,6 +1,7 @@
 //! Views and their derivatives; concatenation, splitting, repetition and padding.
 
 pub mod cat_stack;
+pub mod complex_views;
 pub mod constant_pad;
 pub mod flip_roll;
 pub mod movedim_flatten;

@@ -25,7 +25,7 @@ impl Tensor {
             return Ok(false);
         }
         let (a, b) = (self.on_host()?, other.on_host()?);
-        dispatch_all_types!(all, self.dtype(), "equal", T => {
+        dispatch_all_types!(all_and_complex, self.dtype(), "equal", T => {
             Ok(Elements::<T>::new(&a)?.iter().eq(Elements::<T>::new(&b)?.iter()))
         })
     }
@@ -53,7 +53,7 @@ impl Tensor {
         );
         let sizes = shape::broadcast(self.sizes(), other.sizes()).map_err(|e| e.in_operator("allclose"))?;
         let (a, b) = (self.on_host()?, other.on_host()?);
-        dispatch_all_types!(all, self.dtype(), "allclose", T => {
+        dispatch_all_types!(all_and_complex, self.dtype(), "allclose", T => {
             let (a, b) = (Elements::<T>::broadcast(&a, &sizes)?, Elements::<T>::broadcast(&b, &sizes)?);
             let close = |(a, b): (T, T)| is_close(a.to_scalar(), b.to_scalar(), rtol, atol, equal_nan);
             Ok(a.iter().zip(b.iter()).all(close))
@@ -77,13 +77,14 @@ fn is_close(a: Scalar, b: Scalar, rtol: f64, atol: f64, equal_nan: bool) -> bool
     if a == b {
         return true;
     }
-    let (x, y) = (a.to_f64(), b.to_f64());
-    if x.is_nan() && y.is_nan() {
+    let (x, y) = (a.to_complex(), b.to_complex());
+    let is_nan = |(re, im): (f64, f64)| re.is_nan() || im.is_nan();
+    if is_nan(x) && is_nan(y) {
         return equal_nan;
     }
     let error = match (a, b) {
         (Scalar::Int(a), Scalar::Int(b)) => a.abs_diff(b) as f64,
-        _ => (x - y).abs(),
+        _ => f64::hypot(x.0 - y.0, x.1 - y.1),
     };
-    error.is_finite() && error <= atol + rtol * y.abs()
+    error.is_finite() && error <= atol + rtol * f64::hypot(y.0, y.1)
 }

@@ -2,7 +2,9 @@
 
 use super::Tensor;
 use flambeau_core::sizes_and_strides::MAX_DIMS;
-use flambeau_core::{Element, Result, Scalar, ScalarType, TensorOptions, default_dtype, ensure, fallible};
+use flambeau_core::{
+    Complex, Element, Result, Scalar, ScalarType, TensorOptions, default_dtype, ensure, fallible,
+};
 use std::alloc::{Layout, handle_alloc_error};
 
 mod sealed {
@@ -57,7 +59,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(bool, u8, i8, i16, i32, i64, half::f16, half::bf16, f32, f64);
+numbers!(bool, u8, i8, i16, i32, i64, half::f16, half::bf16, f32, f64, Complex<f32>, Complex<f64>);
 
 impl<D: TensorData, const N: usize> sealed::Sealed for [D; N] {}
 impl<D: TensorData, const N: usize> TensorData for [D; N] {
@@ -122,7 +124,7 @@ impl Tensor {
         let options = options.into();
         let (elements, sizes) = parts(&data).map_err(|e| e.in_operator("new"))?;
         let dtype = options.dtype.unwrap_or_else(|| of_literals(D::Element::SCALAR_TYPE));
-        let host = crate::dispatch_all_types!(all, dtype, "new", T => {
+        let host = crate::dispatch_all_types!(all_and_complex, dtype, "new", T => {
             let converted: Result<Vec<T>> = fallible::try_collect(elements.iter().map(|x| convert(x.to_scalar())));
             Tensor::from_vec(converted.map_err(|e| e.in_operator("new"))?, &sizes)
         })?;
@@ -180,13 +182,18 @@ impl Tensor {
 
 /// Floating point types round and overflow to infinity; integers must hold the value.
 pub(super) fn convert<T: Element>(value: Scalar) -> Result<T> {
-    if T::SCALAR_TYPE.is_floating_point() { Ok(T::from_scalar(value)) } else { value.to() }
+    if T::SCALAR_TYPE.is_differentiable() && T::SCALAR_TYPE.is_complex() >= value.is_complex() {
+        Ok(T::from_scalar(value))
+    } else {
+        value.to()
+    }
 }
 
 /// The type of a literal in PyTorch: `f64` and `i32` are taken for literals without a suffix; other types are kept.
 fn of_literals(dtype: ScalarType) -> ScalarType {
     match dtype {
         ScalarType::F64 => default_dtype(),
+        ScalarType::Complex128 => default_dtype().to_complex(),
         ScalarType::I32 => ScalarType::I64,
         other => other,
     }

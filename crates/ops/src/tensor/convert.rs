@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use super::construct::TensorData;
-use flambeau_core::{Element, Error, Result, ensure, fallible};
+use flambeau_core::{Complex, Element, Error, Result, ensure, fallible};
 
 mod sealed {
     pub trait Sealed {}
@@ -122,4 +122,4 @@ macro_rules! from_tensor {
     )*};
 }
 
-from_tensor!(bool, u8, i8, i16, i32, i64, half::f16, half::bf16, f32, f64);
+from_tensor!(bool, u8, i8, i16, i32, i64, half::f16, half::bf16, f32, f64, Complex<f32>, Complex<f64>);

@@ -37,7 +37,7 @@ impl Tensor {
             return Ok("[]".to_string());
         }
         let host = self.on_host()?;
-        crate::dispatch_all_types!(all, self.dtype(), "Display", T => {
+        crate::dispatch_all_types!(all_and_complex, self.dtype(), "Display", T => {
             let summary = Summary::new(&Elements::<T>::new(&host)?, options);
             let numbers = Numbers::new(&summary.values, self.dtype(), options);
             Ok(summary.text(&numbers, indent, options.linewidth))
@@ -53,7 +53,8 @@ impl Tensor {
         if self.device().is_meta() || (without_values && self.dim() != 1) {
             suffixes.push(format!("size={}", tuple(self.sizes())));
         }
-        let known = matches!(self.dtype(), ScalarType::I64 | ScalarType::Bool) && !without_values;
+        let literals = [ScalarType::I64, ScalarType::Bool, default_dtype().to_complex()];
+        let known = literals.contains(&self.dtype()) && !without_values;
         if self.dtype() != default_dtype() && !known {
             suffixes.push(format!("dtype=flambeau.{}", self.dtype()));
         }

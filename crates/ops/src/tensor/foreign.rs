@@ -65,7 +65,7 @@ fn check(
     };
     let nbytes = geometry.nbytes(dtype)?;
     ensure!(
-        nbytes == 0 || (!data.is_null() && data.addr().is_multiple_of(dtype.size())),
+        nbytes == 0 || (!data.is_null() && data.addr().is_multiple_of(dtype.to_real().size())),
         InvalidArgument,
         "expected a pointer that is aligned for elements of {dtype} but got {data:p}"
     );

@@ -28,7 +28,7 @@ struct Data<'a>(&'a Tensor);
 impl Serialize for Data<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let for_people = to.is_human_readable();
-        let written = crate::dispatch_all_types!(all, self.0.dtype(), "serialize", T => {
+        let written = crate::dispatch_all_types!(all_and_complex, self.0.dtype(), "serialize", T => {
             Elements::<T>::new(self.0).map(|elements| match for_people {
                 true => to.collect_seq(elements.iter().map(|x| Number(x.to_scalar()))),
                 false => bytes(&elements).map_err(ser::Error::custom).and_then(|bytes| to.serialize_bytes(&bytes)),
@@ -52,7 +52,7 @@ fn ensure_little_endian() -> Result<()> {
     Ok(())
 }
 
-/// A number as text.
+/// A number as text; a complex one as a list of its parts.
 struct Number(Scalar);
 
 impl Serialize for Number {
@@ -60,6 +60,7 @@ impl Serialize for Number {
         match self.0 {
             Scalar::Bool(truth) => to.serialize_bool(truth),
             Scalar::Int(i) => to.serialize_i64(i),
+            Scalar::Complex(re, im) => [re, im].map(|part| Number(Scalar::Float(part))).serialize(to),
             Scalar::Float(x) if x.is_nan() => to.serialize_str("nan"),
             Scalar::Float(x) if x.is_infinite() => to.serialize_str(if x > 0.0 { "inf" } else { "-inf" }),
             other => to.serialize_f64(other.to_f64()),
@@ -75,11 +76,11 @@ impl<'de> Deserialize<'de> for Number {
 
 struct NumberVisitor;
 
-impl Visitor<'_> for NumberVisitor {
+impl<'de> Visitor<'de> for NumberVisitor {
     type Value = Scalar;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number, true, false, \"nan\", \"inf\" or \"-inf\"")
+        f.write_str("a number, true, false, \"nan\", \"inf\", \"-inf\" or a list of two parts")
     }
 
     fn visit_bool<E: de::Error>(self, truth: bool) -> Result<Scalar, E> {
@@ -96,6 +97,16 @@ impl Visitor<'_> for NumberVisitor {
 
     fn visit_f64<E: de::Error>(self, x: f64) -> Result<Scalar, E> {
         Ok(Scalar::Float(x))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Scalar, A::Error> {
+        let mut part =
+            |nr| from.next_element::<Number>()?.ok_or_else(|| de::Error::invalid_length(nr, &self));
+        let (Number(re), Number(im)) = (part(0)?, part(1)?);
+        if from.next_element::<de::IgnoredAny>()?.is_some() {
+            return Err(de::Error::invalid_length(3, &self));
+        }
+        Ok(Scalar::Complex(re.to_f64(), im.to_f64()))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar, E> {
@@ -185,7 +196,7 @@ fn from_bytes(bytes: &[u8], sizes: &[i64], dtype: ScalarType) -> Result<Tensor> 
 }
 
 fn from_numbers(numbers: &[Number], sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
-    crate::dispatch_all_types!(all, dtype, "deserialize", T => {
+    crate::dispatch_all_types!(all_and_complex, dtype, "deserialize", T => {
         let elements: Result<Vec<T>> = fallible::try_collect(numbers.iter().map(|x| super::construct::convert(x.0)));
         Tensor::from_vec(elements?, sizes)
     })

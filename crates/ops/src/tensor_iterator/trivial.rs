@@ -259,7 +259,11 @@ impl<'a> TensorIterator<'a> {
 /// Whether a tensor of type `dtype` and a number of type `number` promote to `dtype`.
 #[inline]
 fn keeps_dtype(dtype: ScalarType, number: ScalarType) -> bool {
-    dtype == number || dtype.is_floating_point() || (number != ScalarType::F64 && dtype != ScalarType::Bool)
+    match number {
+        ScalarType::Complex128 => dtype.is_complex(),
+        ScalarType::F64 => dtype.is_differentiable(),
+        _ => dtype == number || dtype != ScalarType::Bool,
+    }
 }
 
 /// A storage and how it is accessed.

@@ -36,9 +36,7 @@ impl Ranks {
     fn add(&mut self, tensor: &Tensor) -> Result<()> {
         let mut dtype = tensor.dtype();
         let rank = if tensor.is_wrapped_number() {
-            if dtype.is_floating_point() {
-                dtype = default_dtype();
-            }
+            dtype = of_number(dtype);
             &mut self.wrapped
         } else if tensor.dim() == 0 {
             &mut self.zero_dim
@@ -51,6 +49,16 @@ impl Ranks {
 
     fn result(self) -> Result<Option<ScalarType>> {
         outrank(self.dimensioned, outrank(self.zero_dim, self.wrapped)?)
+    }
+}
+
+/// The type with which a number of type `dtype` takes part in promotion.
+#[inline]
+fn of_number(dtype: ScalarType) -> ScalarType {
+    match dtype {
+        ScalarType::F64 => default_dtype(),
+        ScalarType::Complex128 => default_dtype().to_complex(),
+        other => other,
     }
 }
 
@@ -76,7 +84,6 @@ pub fn result_type<'t>(tensors: impl IntoIterator<Item = &'t Tensor>) -> Result<
 pub fn result_type_of(tensor: &Tensor, number: Scalar) -> Result<ScalarType> {
     let mut ranks = Ranks::default();
     ranks.add(tensor)?;
-    let wrapped = number.scalar_type();
-    ranks.wrapped = Some(if wrapped.is_floating_point() { default_dtype() } else { wrapped });
+    ranks.wrapped = Some(of_number(number.scalar_type()));
     Ok(ranks.result()?.unwrap_or(tensor.dtype()))
 }

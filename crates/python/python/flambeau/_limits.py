@@ -27,6 +27,7 @@ class finfo:
 
     def __init__(self, dtype: dtype | None = None) -> None:
         self.dtype = _name(_flambeau.get_default_dtype() if dtype is None else dtype)
+        self.dtype = {"complex64": "float32", "complex128": "float64"}.get(self.dtype, self.dtype)
         if self.dtype not in _FLOATS:
             raise TypeError("flambeau.finfo() requires a floating point input type. Use flambeau.iinfo to handle integers")
         self.bits, self.eps, self.max, self.tiny, self.smallest_subnormal = _FLOATS[self.dtype]

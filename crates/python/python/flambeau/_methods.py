@@ -89,20 +89,45 @@ def type_(self, dtype=None, non_blocking=False):
 
 
 def H(self):
-    """A matrix with rows and columns exchanged: real numbers are their own conjugates."""
+    """The conjugate of a matrix with rows and columns exchanged."""
     if self.dim() not in (0, 2):
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor.")
-    return self.transpose(0, -1)
+    return self.conj().transpose(0, -1)
 
 
 def mH(self):
-    """Each matrix with rows and columns exchanged."""
-    return self.mT
+    """The conjugate of each matrix with rows and columns exchanged."""
+    return self.conj().mT
 
 
 def real(self):
-    """The tensor itself: there are no complex numbers."""
-    return self
+    """The real parts, as a view; the tensor itself if it is real."""
+    return _flambeau.real(self)
+
+
+def set_real(self, value):
+    """Writes the real parts."""
+    _flambeau.real(self).copy_(_flambeau.as_tensor(value))
+
+
+def imag(self):
+    """The imaginary parts, as a view."""
+    return _flambeau.imag(self)
+
+
+def set_imag(self, value):
+    """Writes the imaginary parts."""
+    _flambeau.imag(self).copy_(_flambeau.as_tensor(value))
+
+
+def is_conj(self):
+    """False: nothing is conjugated lazily."""
+    return False
+
+
+def is_neg(self):
+    """False: nothing is negated lazily."""
+    return False
 
 
 def is_quantized(self):
@@ -136,10 +161,11 @@ ALIASES = {
 
 def install(tensor):
     """Puts the methods on the class."""
-    for method in (__init__, __rlshift__, __rrshift__, __reversed__, get_device, new_tensor, set_):
+    for method in (__init__, __rlshift__, __rrshift__, __reversed__, get_device, new_tensor, set_, is_conj, is_neg):
         setattr(tensor, method.__name__, method)
-    for attribute in (H, mH, real, is_quantized):
+    for attribute in (H, mH, is_quantized):
         setattr(tensor, attribute.__name__, property(attribute))
+    tensor.real, tensor.imag = property(real, set_real), property(imag, set_imag)
     for alias, name in ALIASES.items():
         setattr(tensor, alias, getattr(tensor, name))
         if hasattr(tensor, name + "_"):

@@ -9,7 +9,7 @@ use flambeau_autograd::Autograd;
 use flambeau_core::{Scalar, ScalarType, default_dtype};
 use flambeau_ops::Tensor;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 /// Whether a parameter of this kind takes the value.
 #[inline]
@@ -41,9 +41,16 @@ pub(super) fn accepts(kind: Kind, value: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// A number that is no truth value.
+/// A real number that is no truth value.
 fn is_float(value: &Bound<'_, PyAny>) -> bool {
-    !value.is_instance_of::<PyBool>() && is_number(value)
+    !value.is_instance_of::<PyBool>() && is_number(value) && !is_complex(value)
+}
+
+/// A complex number: Python's, NumPy's, or a tensor of one.
+fn is_complex(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyComplex>()
+        || single(value).is_some_and(|tensor| tensor.is_complex())
+        || numpy_name(value).is_some_and(|name| name.starts_with("complex"))
 }
 
 /// Whether a text is the name of a dtype; another text is taken for that of a device.
@@ -79,6 +86,7 @@ pub(crate) fn is_number(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyFloat>()
         || value.is_instance_of::<PyInt>()
         || single(value).is_some()
+        || value.is_instance_of::<PyComplex>()
         || numpy_name(value).is_some()
 }
 
@@ -98,7 +106,7 @@ fn numpy_name(value: &Bound<'_, PyAny>) -> Option<String> {
         return None;
     }
     let name = class.name().ok()?.to_str().ok()?.to_owned();
-    let number = ["int", "uint", "float", "bool", "longlong", "ulonglong"];
+    let number = ["int", "uint", "float", "bool", "longlong", "ulonglong", "complex"];
     number.iter().any(|kind| name.starts_with(kind)).then_some(name)
 }
 
@@ -116,7 +124,14 @@ pub(crate) fn scalar_of(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if let Some(tensor) = tensor_in(value) {
         return tensor.item_scalar().map_err(crate::errors::raise);
     }
+    if let Ok(number) = value.cast::<PyComplex>() {
+        return Ok(Scalar::Complex(number.real(), number.imag()));
+    }
     match numpy_name(value) {
+        Some(name) if name.starts_with("complex") => {
+            let part = |name: &str| value.getattr(name)?.extract::<f64>();
+            Ok(Scalar::Complex(part("real")?, part("imag")?))
+        }
         Some(name) if name.starts_with("bool") => Ok(Scalar::Bool(value.is_truthy()?)),
         Some(name) if name.starts_with("float") => value.extract().map(Scalar::Float),
         None if value.is_instance_of::<PyFloat>() => value.extract().map(Scalar::Float),
@@ -132,6 +147,7 @@ pub(crate) fn dtype_of_number(value: &Bound<'_, PyAny>, number: Scalar) -> Scala
     own.unwrap_or_else(|| match number {
         Scalar::Bool(_) => ScalarType::Bool,
         number if number.is_floating_point() => default_dtype(),
+        number if number.is_complex() => default_dtype().to_complex(),
         _ => ScalarType::I64,
     })
 }
@@ -141,6 +157,8 @@ pub(super) fn of_python_type(value: &Bound<'_, PyAny>) -> Option<ScalarType> {
     let py = value.py();
     if value.is(py.get_type::<PyFloat>()) {
         Some(ScalarType::F64)
+    } else if value.is(py.get_type::<PyComplex>()) {
+        Some(ScalarType::Complex128)
     } else if value.is(py.get_type::<PyBool>()) {
         Some(ScalarType::Bool)
     } else {

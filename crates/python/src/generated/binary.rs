@@ -40,10 +40,10 @@ bindings! {
         method 0 (input: tensor, other: tensor) writes(0) mul__tensor;
         method 0 (input: tensor, other: scalar) writes(0) mul__scalar;
     }
-    "_chain": "`grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there." {
+    "_chain": "`grad_output * conj(derivative)`, but 0 where `grad_output` is 0, whatever the derivative is there." {
         function (grad_output: tensor, derivative: tensor) returns _chain;
     }
-    "_chain_div": "`grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there." {
+    "_chain_div": "`grad_output / conj(divisor)`, but 0 where `grad_output` is 0, whatever the divisor is there." {
         function (grad_output: tensor, divisor: tensor) returns _chain_div;
     }
     "div": "`self / other`, element by element; integers give the default floating point type." {

@@ -42,7 +42,7 @@ bindings! {
     "dot": "`sum(self * tensor)` of two vectors, a tensor without dimensions." {
         both 0 (input: tensor, tensor: tensor) returns dot, out dot_out;
     }
-    "vdot": "`dot`: all dtypes are real." {
+    "vdot": "`dot` with the conjugate of `self`." {
         both 0 (input: tensor, other: tensor) returns vdot, out vdot_out;
     }
 }

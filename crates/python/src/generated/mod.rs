@@ -14,6 +14,8 @@ mod bitwise_logical;
 mod cat_stack;
 mod combinations;
 mod comparison;
+mod complex;
+mod complex_views;
 mod constant_pad;
 mod convolution;
 mod copy;
@@ -103,6 +105,8 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     cat_stack::BINDINGS,
     combinations::BINDINGS,
     comparison::BINDINGS,
+    complex::BINDINGS,
+    complex_views::BINDINGS,
     constant_pad::BINDINGS,
     convolution::BINDINGS,
     copy::BINDINGS,

@@ -47,7 +47,7 @@ bindings! {
     "swapdims": "Another name of `transpose`." {
         both 0 (input: tensor, dim0: int, dim1: int) views swapdims;
     }
-    "adjoint": "A view with the last two dimensions exchanged; all dtypes are real." {
+    "adjoint": "The conjugate with the last two dimensions exchanged; a view, if `self` is real." {
         both 0 (input: tensor) views adjoint;
     }
 }

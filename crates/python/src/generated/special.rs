@@ -80,7 +80,7 @@ bindings! {
         method 0 (input: tensor, exponent: tensor) writes(0) float_power__tensor;
         method 0 (input: tensor, exponent: scalar) writes(0) float_power__scalar;
     }
-    "isreal": "Whether each element is real, which is true: no dtype is complex." {
+    "isreal": "Whether the imaginary part of each element is 0." {
         both 0 (input: tensor) returns isreal;
     }
     "special_entr" in "_special": "`-self * log(self)`, 0 at 0, and -infinity for negative elements." {

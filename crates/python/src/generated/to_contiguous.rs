@@ -10,7 +10,7 @@ bindings! {
         method 0 (input: tensor,
             memory_format: keyword memory_format = "contiguous_format" MemoryFormat::Contiguous) views contiguous;
     }
-    "conj": "`self`: all dtypes are real." {
+    "conj": "The conjugate of each element: a new tensor, or `self` if it is real." {
         both 0 (input: tensor) views conj;
     }
     "resolve_conj": "`self`: nothing is conjugated lazily." {
@@ -19,10 +19,10 @@ bindings! {
     "resolve_neg": "`self`: nothing is negated lazily." {
         both 0 (input: tensor) views resolve_neg;
     }
-    "conj_physical": "`self`: all dtypes are real." {
+    "conj_physical": "The conjugate of each element, as `conj`." {
         both 0 (input: tensor) returns conj_physical, out conj_physical_out;
     }
-    "conj_physical_": "`self`: all dtypes are real." {
+    "conj_physical_": "The conjugate of each element, as `conj`." {
         both 0 (input: tensor) writes(0) conj_physical_;
     }
     "type_as": "`self` if it has the dtype and device of `other`, else a converted copy." {

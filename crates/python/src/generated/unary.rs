@@ -11,10 +11,10 @@ bindings! {
     "neg_": "`-self`; not defined for bool." {
         both 0 (input: tensor) writes(0) neg_;
     }
-    "abs": "`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself." {
+    "abs": "`|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself." {
         both 0 (input: tensor) returns abs, out abs_out;
     }
-    "abs_": "`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself." {
+    "abs_": "`|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself." {
         both 0 (input: tensor) writes(0) abs_;
     }
     "sign": "1 above 0, -1 below, 0 at 0 and for NaN." {
@@ -23,10 +23,10 @@ bindings! {
     "sign_": "1 above 0, -1 below, 0 at 0 and for NaN." {
         both 0 (input: tensor) writes(0) sign_;
     }
-    "sgn": "The sign of each element, as `sign`." {
+    "sgn": "The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0." {
         both 0 (input: tensor) returns sgn, out sgn_out;
     }
-    "sgn_": "The sign of each element, as `sign`." {
+    "sgn_": "The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0." {
         both 0 (input: tensor) writes(0) sgn_;
     }
     "exp": "`e^self`, the exponential of each element." {
@@ -205,7 +205,7 @@ bindings! {
     "deg2rad_": "`self * pi / 180`, angles converted from degrees to radians." {
         both 0 (input: tensor) writes(0) deg2rad_;
     }
-    "angle": "0, or pi where `self` is negative; NaN is propagated." {
+    "angle": "The angle in the complex plane, in -pi to pi: 0 or pi for real numbers; NaN is propagated." {
         both 0 (input: tensor) returns angle, out angle_out;
     }
     "rad2deg": "`self * 180 / pi`, angles converted from radians to degrees." {

@@ -358,10 +358,10 @@ impl Found {
 
 /// The numbers as a tensor of a type that must hold them.
 fn filled(numbers: &[Scalar], sizes: &[i64], dtype: ScalarType) -> PyResult<Tensor> {
-    if dtype.is_integral(false) {
+    if dtype.is_integral(false) || (!dtype.is_complex() && numbers.iter().any(|number| number.is_complex())) {
         numbers.iter().try_for_each(|number| number.check_range(dtype)).map_err(raise)?;
     }
-    dispatch_all_types!(all, dtype, "tensor", T => {
+    dispatch_all_types!(all_and_complex, dtype, "tensor", T => {
         fallible::collect(numbers.iter().map(|number| T::from_scalar(*number)))
             .and_then(|values| Tensor::from_vec(values, sizes))
     })

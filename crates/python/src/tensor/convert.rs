@@ -5,7 +5,7 @@ use crate::arguments::{LARGE, is_number};
 use crate::call::{IntoPython, call, run};
 use crate::errors::raise;
 use crate::objects;
-use flambeau_core::{Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType, fallible};
+use flambeau_core::{Complex, Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType, fallible};
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -39,14 +39,19 @@ impl PyTensor {
     }
 
     fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
-        match self.number()? {
+        match self.real_number("int64_t")? {
             Scalar::Float(value) => Ok(py.get_type::<pyo3::types::PyInt>().call1((value,))?),
             value => Ok(value.to_i64().into_pyobject(py)?.into_any()),
         }
     }
 
     fn __float__(&self) -> PyResult<f64> {
-        self.number().map(Scalar::to_f64)
+        self.real_number("float").map(Scalar::to_f64)
+    }
+
+    fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        let (re, im) = self.number()?.to_complex();
+        objects::complex(py, re, im)
     }
 
     fn __index__(&self) -> PyResult<i64> {
@@ -121,6 +126,8 @@ macro_rules! conversions {
 conversions! {
     float => F32;
     double => F64;
+    cfloat => Complex64;
+    cdouble => Complex128;
     half => F16;
     bfloat16 => BF16;
     bool => Bool;
@@ -150,6 +157,18 @@ impl PyTensor {
         self.single()
     }
 
+    /// [`number`](Self::number) without an imaginary part.
+    fn real_number(&self, to: &str) -> PyResult<Scalar> {
+        match self.number()? {
+            Scalar::Complex(re, 0.0) => Ok(Scalar::Float(re)),
+            Scalar::Complex(..) => {
+                let message = format!("value cannot be converted to type {to} without overflow");
+                Err(PyRuntimeError::new_err(message))
+            }
+            number => Ok(number),
+        }
+    }
+
     fn single(&self) -> PyResult<Scalar> {
         let count = self.tensor.numel();
         if count != 1 {
@@ -166,6 +185,10 @@ fn numbers<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Vec<Object<'py>>> 
     let wide = |dtype| -> Result<Tensor> { ops::to_dtype(&ops::detach(tensor)?, dtype, false, false, None) };
     match tensor.dtype() {
         ScalarType::Bool => objects_of(values::<bool>(tensor)?, |value| value.into_python(py)),
+        dtype if dtype.is_complex() => {
+            let object = |z: Complex<f64>| objects::complex(py, z.re, z.im);
+            objects_of(values(&wide(ScalarType::Complex128).map_err(raise)?)?, object)
+        }
         dtype if dtype.is_floating_point() => {
             objects_of(values(&wide(ScalarType::F64).map_err(raise)?)?, |value| objects::float(py, value))
         }

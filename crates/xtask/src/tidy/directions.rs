@@ -29,7 +29,7 @@ const CORE: Crate = Crate {
     folder: "crates/core/src/",
     layers: &[
         &["error", "sync", "layout"],
-        &["barrier", "blocking", "data_ptr", "fork"],
+        &["barrier", "blocking", "complex", "data_ptr", "fork"],
         &["backend+device"],
         &["scalar+scalar_type", "shape", "dispatch_key"],
         &["sizes_and_strides", "tensor_options", "allocator", "generator", "serde_names"],
@@ -108,6 +108,7 @@ const OPS: Crate = Crate {
         &["tensor_iterator/build"],
         // Loops.
         &[
+            "loops/convert",
             "loops/formulas",
             "loops/generate",
             "loops/machine",
@@ -136,6 +137,8 @@ const OPS: Crate = Crate {
         &["loops/row_ops"],
         &["loops"],
         // Kernels. `linalg/linear` and `index/dim_index` cover the file below them that uses them.
+        &["native/pointwise/plane", "native/shape/complex_views"],
+        &["native/pointwise/complex"],
         &[
             "native/element_bits",
             "native/factory/arange_linspace",
@@ -192,6 +195,7 @@ const OPS: Crate = Crate {
             "native/strided_gather",
             "native/strided_iter",
         ],
+        &["native/reduce/complex_parts"],
         &[
             "native/factory/empty_full",
             "native/index/dim_index/geometry",

@@ -2,7 +2,9 @@
 
 //! Tangents of the operators in `activation`.
 
-use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
+use flambeau_core::{Result, Scalar};
+use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
 forward_kernel!(RELU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
@@ -32,5 +34,51 @@ forward_kernel!(HARDTANH_, ForwardKernel::InPlace { functional: &ops::HARDTANH, 
 forward_kernel!(HARDTANH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 forward_kernel!(LOG_SIGMOID_FORWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 forward_kernel!(LOG_SIGMOID_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-forward_kernel!(SIGMOID_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-forward_kernel!(TANH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
+
+fn sigmoid_backward_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let grad_output_p = call.argument(0)?.tensor()?;
+    let output_p = call.argument(1)?.tensor()?;
+    let result0 = call.result(0)?;
+    let mut tangent0 = Sum::default();
+    if let Some(grad_output_t) = call.tangent(0) {
+        tangent0.add(ops::sigmoid_backward(grad_output_t, output_p)?)?;
+    }
+    if let Some(output_t) = call.tangent(1) {
+        tangent0.add(ops::_chain(
+            grad_output_p,
+            &ops::mul_tensor(
+                &ops::rsub_scalar(
+                    &ops::mul_scalar(output_p, Scalar::Int(2))?,
+                    Scalar::Int(1),
+                    Scalar::Int(1),
+                )?,
+                output_t,
+            )?,
+        )?)?;
+    }
+    Ok(vec![tangent0.of(result0)?])
+}
+
+forward_kernel!(
+    SIGMOID_BACKWARD,
+    ForwardKernel::Functional(JvpRule::Formula(sigmoid_backward_tangents), &[0, 1])
+);
+
+fn tanh_backward_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let grad_output_p = call.argument(0)?.tensor()?;
+    let output_p = call.argument(1)?.tensor()?;
+    let result0 = call.result(0)?;
+    let mut tangent0 = Sum::default();
+    if let Some(grad_output_t) = call.tangent(0) {
+        tangent0.add(ops::tanh_backward(grad_output_t, output_p)?)?;
+    }
+    if let Some(output_t) = call.tangent(1) {
+        tangent0.add(ops::mul_scalar(
+            &ops::_chain(grad_output_p, &ops::mul_tensor(output_p, output_t)?)?,
+            Scalar::Int(-2),
+        )?)?;
+    }
+    Ok(vec![tangent0.of(result0)?])
+}
+
+forward_kernel!(TANH_BACKWARD, ForwardKernel::Functional(JvpRule::Formula(tanh_backward_tangents), &[0, 1]));

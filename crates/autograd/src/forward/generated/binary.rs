@@ -98,8 +98,41 @@ forward_kernel!(MUL_TENSOR, ForwardKernel::Functional(JvpRule::Formula(mul_tenso
 forward_kernel!(MUL__TENSOR, ForwardKernel::InPlace { functional: &ops::MUL_TENSOR, order: &[] });
 forward_kernel!(MUL_SCALAR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 forward_kernel!(MUL__SCALAR, ForwardKernel::InPlace { functional: &ops::MUL_SCALAR, order: &[] });
-forward_kernel!(_CHAIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
-forward_kernel!(_CHAIN_DIV, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
+
+fn _chain_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let derivative_p = call.argument(1)?.tensor()?;
+    let grad_output_p = call.argument(0)?.tensor()?;
+    let result0 = call.result(0)?;
+    let mut tangent0 = Sum::default();
+    if let Some(grad_output_t) = call.tangent(0) {
+        tangent0.add(ops::_chain(grad_output_t, derivative_p)?)?;
+    }
+    if let Some(derivative_t) = call.tangent(1) {
+        tangent0.add(ops::_chain(grad_output_p, derivative_t)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?])
+}
+
+forward_kernel!(_CHAIN, ForwardKernel::Functional(JvpRule::Formula(_chain_tangents), &[0, 1]));
+
+fn _chain_div_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let divisor_p = call.argument(1)?.tensor()?;
+    let grad_output_p = call.argument(0)?.tensor()?;
+    let result0 = call.result(0)?;
+    let mut tangent0 = Sum::default();
+    if let Some(grad_output_t) = call.tangent(0) {
+        tangent0.add(ops::_chain_div(grad_output_t, divisor_p)?)?;
+    }
+    if let Some(divisor_t) = call.tangent(1) {
+        tangent0.add(ops::neg(&ops::_chain(
+            &ops::_chain_div(&ops::_chain_div(grad_output_p, divisor_p)?, divisor_p)?,
+            divisor_t,
+        )?)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?])
+}
+
+forward_kernel!(_CHAIN_DIV, ForwardKernel::Functional(JvpRule::Formula(_chain_div_tangents), &[0, 1]));
 forward_kernel!(DIV_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 forward_kernel!(DIV__TENSOR, ForwardKernel::InPlace { functional: &ops::DIV_TENSOR, order: &[] });
 forward_kernel!(DIV_SCALAR, ForwardKernel::Functional(JvpRule::Linear, &[0]));

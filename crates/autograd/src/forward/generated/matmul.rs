@@ -144,10 +144,10 @@ fn vdot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
     let mut tangent0 = Sum::default();
     if let Some(self_t) = call.tangent(0) {
-        tangent0.add(ops::dot(self_t, other_p)?)?;
+        tangent0.add(ops::vdot(self_t, other_p)?)?;
     }
     if let Some(other_t) = call.tangent(1) {
-        tangent0.add(ops::dot(self_p, other_t)?)?;
+        tangent0.add(ops::vdot(self_p, other_t)?)?;
     }
     Ok(vec![tangent0.of(result0)?])
 }

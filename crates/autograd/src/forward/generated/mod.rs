@@ -12,6 +12,8 @@ mod binary;
 mod bitwise_logical;
 mod cat_stack;
 mod comparison;
+mod complex;
+mod complex_views;
 mod constant_pad;
 mod convolution;
 mod copy;

@@ -2,16 +2,41 @@
 
 //! Tangents of the operators in `unary`.
 
-use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
+use crate::formulas;
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
+use flambeau_core::Result;
+use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
 forward_kernel!(NEG, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 forward_kernel!(NEG_, ForwardKernel::InPlace { functional: &ops::NEG, order: &[] });
-forward_kernel!(ABS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
+
+fn abs_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let self_p = call.argument(0)?.tensor()?;
+    let result0 = call.result(0)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(ops::real(&ops::mul_tensor(self_t, &formulas::conjugate(&ops::sgn(self_p)?)?)?)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?])
+}
+
+forward_kernel!(ABS, ForwardKernel::Functional(JvpRule::Formula(abs_tangents), &[0]));
 forward_kernel!(ABS_, ForwardKernel::InPlace { functional: &ops::ABS, order: &[] });
 forward_kernel!(SIGN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 forward_kernel!(SIGN_, ForwardKernel::InPlace { functional: &ops::SIGN, order: &[] });
-forward_kernel!(SGN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
+
+fn sgn_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let self_p = call.argument(0)?.tensor()?;
+    let result0 = call.result(0)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(formulas::sgn_backward(self_t, self_p, result0)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?])
+}
+
+forward_kernel!(SGN, ForwardKernel::Functional(JvpRule::Formula(sgn_tangents), &[0]));
 forward_kernel!(SGN_, ForwardKernel::InPlace { functional: &ops::SGN, order: &[] });
 forward_kernel!(EXP, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 forward_kernel!(EXP_, ForwardKernel::InPlace { functional: &ops::EXP, order: &[] });
@@ -73,7 +98,18 @@ forward_kernel!(FRAC, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 forward_kernel!(FRAC_, ForwardKernel::InPlace { functional: &ops::FRAC, order: &[] });
 forward_kernel!(DEG2RAD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 forward_kernel!(DEG2RAD_, ForwardKernel::InPlace { functional: &ops::DEG2RAD, order: &[] });
-forward_kernel!(ANGLE, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
+
+fn angle_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let self_p = call.argument(0)?.tensor()?;
+    let result0 = call.result(0)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(formulas::angle_tangent(self_t, self_p)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?])
+}
+
+forward_kernel!(ANGLE, ForwardKernel::Functional(JvpRule::Formula(angle_tangents), &[0]));
 forward_kernel!(RAD2DEG, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 forward_kernel!(RAD2DEG_, ForwardKernel::InPlace { functional: &ops::RAD2DEG, order: &[] });
 forward_kernel!(ASINH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));

@@ -19,7 +19,7 @@ pub(super) enum Global {
     Storage(ScalarType),
 }
 
-const GLOBALS: [(&str, Global); 15] = [
+const GLOBALS: [(&str, Global); 17] = [
     ("collections.OrderedDict", Global::OrderedDict),
     ("torch.Size", Global::Size),
     // The name before PyTorch 0.4 knew gradients, and the one since.
@@ -36,6 +36,8 @@ const GLOBALS: [(&str, Global); 15] = [
     ("torch.CharStorage", Global::Storage(ScalarType::I8)),
     ("torch.ByteStorage", Global::Storage(ScalarType::U8)),
     ("torch.BoolStorage", Global::Storage(ScalarType::Bool)),
+    ("torch.ComplexFloatStorage", Global::Storage(ScalarType::Complex64)),
+    ("torch.ComplexDoubleStorage", Global::Storage(ScalarType::Complex128)),
 ];
 /// PyTorch's own bound on dimensions where it counts.
 const MOST_DIMENSIONS: usize = 64;

@@ -79,6 +79,7 @@ pub fn full(
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or_else(|| match fill_value.scalar_type() {
         ScalarType::F64 => default_dtype(),
+        ScalarType::Complex128 => default_dtype().to_complex(),
         other => other,
     });
     let made = ops::empty_memory_format(size, Some(dtype), layout, device, pin_memory, None)?;

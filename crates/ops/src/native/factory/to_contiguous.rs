@@ -81,12 +81,17 @@ pub fn type_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     to_other(self_, other, false, false, None)
 }
 
-/// The conjugate: `self_`, since all types are real.
+/// The conjugate: a copy of complex numbers, and `self_` if it is real.
 pub fn conj(self_: &Tensor) -> Result<Tensor> {
+    if self_.dtype().is_complex() { ops::_conj_physical(self_) } else { Ok(self_.clone()) }
+}
+
+/// `self_`: nothing is conjugated or negated lazily.
+pub fn resolve(self_: &Tensor) -> Result<Tensor> {
     Ok(self_.clone())
 }
 
-/// The conjugate: `self_`, since all types are real.
+/// As [`conj`].
 pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
-    Ok(self_.clone())
+    conj(self_)
 }

@@ -15,7 +15,7 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
     let rank = self_.dim();
     let iter = StridedIter::new(self_.sizes(), [self_.strides()]);
     // NaN is not 0.
-    let flat_indices = dispatch_all_types!(all, self_.dtype(), "nonzero", T => {
+    let flat_indices = dispatch_all_types!(all_and_complex, self_.dtype(), "nonzero", T => {
         with_slices("nonzero", &[self_], &[], |s| {
             let values = s.read::<<T as ElementBits>::Number>(0)?;
             let (mut found, mut flat_index) = (Vec::new(), 0i64);

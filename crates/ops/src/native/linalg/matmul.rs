@@ -1,10 +1,12 @@
 //! `mm`, `bmm`, `addmm`, `baddbmm`, `mv`, `addmv` and `dot`: each is one matrix product, or one batch of them.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
+mod complex_product;
+
 use crate::gemm::{Addend, Gemm, GemmElement, Isa, gemm, gemm_batch};
 use crate::native::shape::view;
 use crate::structured::{TensorSpec, with_guards};
-use crate::{Tensor, dispatch_all_types, scratch};
+use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{Element, Guarded, Result, Scalar, StridedView, ensure, shape};
 
 /// Checks that all operands are on one device.
@@ -268,9 +270,9 @@ pub fn vdot_meta(self_: &Tensor, other: &Tensor) -> Result<TensorSpec> {
     dot_meta(self_, other)
 }
 
-/// As [`dot`]: real numbers are their own conjugates.
+/// [`dot`] with the conjugate of `self_`.
 pub fn vdot(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    dot(self_, other, out)
+    dot(&ops::conj(self_)?, other, out)
 }
 
 fn add_product(
@@ -298,6 +300,9 @@ fn scaled_product(
     alpha: Scalar,
 ) -> Result<()> {
     let dtype = operands[2].dtype();
+    if dtype.is_complex() {
+        return complex_product::scaled_product(name, operands, addend, alpha);
+    }
     dispatch_all_types!(numbers, dtype, name, T => product_of::<T>(name, operands, addend, alpha))
 }
 

@@ -2,11 +2,12 @@
 
 use crate::enums::Approximate;
 use crate::native::formulas::chain_rule;
+use crate::native::pointwise::complex;
 use crate::structured::ensure_same_device;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::Float;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{Complex, Result, Scalar, ScalarType, bail, ensure};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
@@ -29,9 +30,11 @@ formulas! { half_kernel(FloatFormula, Float) -> V:
         chain_rule(g, s * (V::one() + x * (V::one() - s)))
     };
     /// The gradient of `sigmoid`, from its result.
-    fn sigmoid_backward, sigmoid_backward_meta = build_binary_op(grad_output: g, output: y) => chain_rule(g, (V::one() - y) * y);
+    fn sigmoid_backward, sigmoid_backward_meta = build_binary_op(grad_output: g, output: y) => chain_rule(g, (V::one() - y) * y),
+        complex complex::chain_rule(g, Complex::new(V::one() - y.re, -y.im) * y);
     /// The gradient of `tanh`, from its result.
-    fn tanh_backward, tanh_backward_meta = build_binary_op(grad_output: g, output: y) => chain_rule(g, V::one() - y * y);
+    fn tanh_backward, tanh_backward_meta = build_binary_op(grad_output: g, output: y) => chain_rule(g, V::one() - y * y),
+        complex complex::chain_rule(g, Complex::new(V::one(), V::zero()) - y * y);
     /// x times the cumulative distribution function of the standard normal distribution.
     fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x.gelu();
     /// `gelu` with the tanh approximation of the distribution function.

@@ -2,19 +2,33 @@
 
 use crate::loops::{self, NumberFormula};
 use crate::native::formulas::chain_rule;
+use crate::native::pointwise::complex;
+use crate::native::pointwise::plane::{angle, length};
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{Float, Number, Ordered};
+use crate::vectorized::{Number, Ordered};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
 /// Checks `alpha` of `add` and `sub`: a floating point number requires a floating point result, and a bool a bool result.
 #[inline]
 fn check_alpha(iter: &TensorIterator<'_>, alpha: Scalar) -> Result<()> {
+    if let Scalar::Int(_) = alpha {
+        return Ok(());
+    }
+    check_other_alpha(iter, alpha)
+}
+
+fn check_other_alpha(iter: &TensorIterator<'_>, alpha: Scalar) -> Result<()> {
     let dtype = iter.common_dtype();
     ensure!(
-        dtype.is_floating_point() || !alpha.is_floating_point(),
+        dtype.is_differentiable() || !alpha.is_floating_point(),
         Dtype(iter.name(), "alpha"),
         "For integral input tensors, argument alpha must not be a floating point number."
+    );
+    ensure!(
+        dtype.is_complex() || !alpha.is_complex(),
+        Dtype(iter.name(), "alpha"),
+        "For non-complex input tensors, argument alpha must not be a complex number."
     );
     ensure!(
         dtype == ScalarType::Bool || !matches!(alpha, Scalar::Bool(_)),
@@ -50,7 +64,7 @@ pub fn add(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, alpha: Scalar)
     impl NumberFormula<2> for Scaled {
         #[inline(always)]
         fn call<V: Number>(self, [a, b]: [V; 2]) -> V {
-            a + V::scalar(self.0) * b
+            a + b.scaled(self.0)
         }
     }
     if alpha == Scalar::Int(1) {
@@ -96,7 +110,7 @@ pub fn sub(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, alpha: Scalar)
     impl NumberFormula<2> for Formula {
         #[inline(always)]
         fn call<V: Number>(self, [a, b]: [V; 2]) -> V {
-            a - V::scalar(self.0) * b
+            a - b.scaled(self.0)
         }
     }
     loops::number_kernel(iter, Formula(alpha))
@@ -133,62 +147,18 @@ formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
     /// grad_output * derivative, but grad_output where that is 0: see the chain rule in `derivatives.yaml`.
-    fn chain, chain_meta = build_binary_float_op(grad_output: g, derivative: d) => chain_rule(g, d);
+    fn chain, chain_meta = build_binary_float_op(grad_output: g, derivative: d) => chain_rule(g, d), complex complex::chain_rule(g, d);
     /// grad_output / divisor, but grad_output where that is 0.
-    fn chain_div, chain_div_meta = build_binary_float_op(grad_output: g, divisor: d) => V::select(g.eq(V::zero()), g, g / d);
+    fn chain_div, chain_div_meta = build_binary_float_op(grad_output: g, divisor: d) => V::select(g.eq(V::zero()), g, g / d),
+        complex complex::chain_div(g, d);
     /// self / other, in floating point whatever the types of the inputs are.
-    fn div, div_meta = build_binary_float_op(self_: a, other: b) => a / b;
+    fn div, div_meta = build_binary_float_op(self_: a, other: b) => a / b, complex complex::quotient(a, b);
     /// The angle of the point (other, self), in -pi to pi.
     fn atan2, atan2_meta = build_binary_float_op(self_: y, other: x) => angle(y, x);
     /// The magnitude of self with the sign of other.
     fn copysign, copysign_meta = build_binary_float_op(self_: a, other: b) => a.copysign(b);
     /// sqrt(self^2 + other^2), without intermediate overflow.
     fn hypot, hypot_meta = build_binary_op(self_: a, other: b) => length(a, b);
-}
-
-/// `atan2(y, x)`, with the results of C at zeros and infinities. The rounding error of the quotient `t` is corrected to first order by
-/// `atan'(t) = 1 / (1 + t^2)`, and pi is the sum of two numbers.
-#[inline(always)]
-fn angle<V: Float>(y: V, x: V) -> V {
-    let (zero, one, infinity) = (V::zero(), V::one(), V::constant(f64::INFINITY));
-    let (height, width) = (y.abs(), x.abs());
-    let steep = height.gt(width);
-    let (above, below) = (V::select(steep, width, height), V::select(steep, height, width));
-    let quotient = above / below;
-    let t = V::select(below.eq(zero), zero, V::select(above.eq(infinity), one, quotient));
-    let correction = t.neg_mul_add(below, above) / below / t.mul_add(t, one);
-    let small = t.atan() + V::select(correction.is_nan(), zero, correction);
-
-    let pi = std::f64::consts::PI;
-    let low = |high: f64| {
-        if size_of::<V::Element>() == 4 { high - f64::from(high as f32) } else { high / pi * PI_LOW }
-    };
-    let from = |high: f64, angle: V| V::constant(high) - (angle - V::constant(low(high)));
-    let acute = V::select(steep, from(pi / 2.0, small), small);
-    let left = one.copysign(x).lt(zero);
-    let result = V::select(left, from(pi, acute), acute).copysign(y);
-    V::select(y.ne(y), y, V::select(x.ne(x), x, result))
-}
-
-/// pi - f64(pi).
-const PI_LOW: f64 = 1.224_646_799_147_353_2e-16;
-
-/// `sqrt(a^2 + b^2)`: both are scaled by a power of two if a square would overflow or underflow. Infinite if either is, even if the
-/// other is NaN, as in C.
-#[inline(always)]
-fn length<V: Float>(a: V, b: V) -> V {
-    let (a, b) = (a.abs(), b.abs());
-    let infinity = V::constant(f64::INFINITY);
-    let (long, short) = (V::select(a.lt(b), b, a), V::select(a.lt(b), a, b));
-    let step = if size_of::<V::Element>() == 4 { 80 } else { 600 };
-    let (big, small) = (V::constant(2f64.powi(step / 2 + 20)), V::constant(2f64.powi(-step / 2 - 10)));
-    let up = V::constant(2f64.powi(step));
-    let down = V::constant(2f64.powi(-step));
-    let factor = V::select(long.gt(big), down, V::select(long.lt(small), up, V::one()));
-    let back = V::select(long.gt(big), up, V::select(long.lt(small), down, V::one()));
-    let (long, short) = (long * factor, short * factor);
-    let root = long.mul_add(long, short * short).sqrt() * back;
-    V::select(a.eq(infinity) | b.eq(infinity), infinity, root)
 }
 
 /// other - alpha * self.

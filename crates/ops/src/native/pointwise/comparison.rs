@@ -1,6 +1,7 @@
 //! Comparisons, and predicates such as `isnan` and `signbit`.
 
 use crate::loops;
+use crate::native::pointwise::complex;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::Vector;
 use crate::{Tensor, ops};
@@ -17,8 +18,8 @@ formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
     fn isnan, isnan_meta = build_unary_bool_op(self_: x) => x.ne(x);
     /// Whether it is neither infinite nor NaN.
     fn isfinite, isfinite_meta = build_unary_bool_op(self_: x) => (x * V::zero()).eq(V::zero());
-    /// Whether it is infinite.
-    fn isinf, isinf_meta = build_unary_bool_op(self_: x) => x.eq(x) & (x * V::zero()).ne(V::zero());
+    /// Whether a real number is infinite.
+    fn is_infinite, is_infinite_meta = build_unary_bool_op(self_: x) => x.eq(x) & (x * V::zero()).ne(V::zero());
 }
 
 formulas! { ordered_comparison_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
@@ -53,6 +54,16 @@ formulas! { float_comparison_kernel(FloatComparison, Float) -> MaskOf<V>:
     };
 }
 
+/// Shape and type of [`isinf`].
+pub fn isinf_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    is_infinite_meta(iter, self_)
+}
+
+/// Whether it is infinite; a complex number is, if a part is.
+pub fn isinf(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
+    if iter.common_dtype().is_complex() { complex::isinf(iter) } else { is_infinite(iter, self_) }
+}
+
 /// Shape and type of [`signbit`].
 pub fn signbit_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
     crate::native::formulas::build_predicate_op(iter, self_)
@@ -66,8 +77,12 @@ pub fn signbit(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
 /// Shape and type of a comparison with a number. A number out of the range of the elements' type must not be converted to it: it takes
 /// part in type promotion as a tensor would.
 fn build_comparison_with<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: Scalar) -> Result<()> {
-    let changes_type = other.is_floating_point() && !self_.is_floating_point();
-    if changes_type || self_.dtype() == ScalarType::Bool || other.is_in_range(self_.dtype()) {
+    let changes_type = (other.is_floating_point() && !self_.is_floating_point()) || other.is_complex();
+    if changes_type
+        || self_.dtype().is_complex()
+        || self_.dtype() == ScalarType::Bool
+        || other.is_in_range(self_.dtype())
+    {
         return iter.build_number_op(self_, other, Config::COMPARE);
     }
     let sizes: &[i64] = if self_.dim() > 0 { &[1] } else { &[] };
@@ -142,7 +157,9 @@ pub fn isclose(
     atol: f64,
     equal_nan: bool,
 ) -> Result<()> {
-    if iter.common_dtype().is_floating_point() {
+    if iter.common_dtype().is_complex() {
+        complex::isclose(iter, [rtol, atol], equal_nan)
+    } else if iter.common_dtype().is_floating_point() {
         floats_close(iter, self_, other, rtol, atol, equal_nan)
     } else {
         eq(iter, self_, other)

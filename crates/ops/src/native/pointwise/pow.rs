@@ -3,23 +3,23 @@
 use crate::Tensor;
 use crate::loops::{self, IntegerFormula};
 use crate::native::formulas::build_with_scalars;
-use crate::native::pointwise::unary;
+use crate::native::pointwise::{complex, unary};
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::{Float, Integer, Mask};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
 formulas! { half_kernel(FloatFormula, Float) -> V:
     /// x^2.
-    fn square, square_meta = build_converted_op(self_: x) => x * x;
+    fn square, square_meta = build_converted_op(self_: x) => x * x, complex x * x;
 }
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
     /// x^exponent for floating point numbers.
-    fn pow_floats, pow_floats_meta = build_binary_op(self_: x, exponent: y) => x.pow(y);
+    fn pow_floats, pow_floats_meta = build_binary_op(self_: x, exponent: y) => x.pow(y), complex complex::pow(x, y);
     /// x^exponent with one exponent, which is not rounded to half types.
     fn pow_by, pow_by_meta = build_converted_op(self_: x; exponent: Scalar) => x.pow(V::scalar(exponent));
     /// x^3.
-    fn cube, cube_meta = build_converted_op(self_: x) => x * x * x;
+    fn cube, cube_meta = build_converted_op(self_: x) => x * x * x, complex x * x * x;
     /// x^4.
     fn fourth, fourth_meta = build_converted_op(self_: x) => { let square = x * x; square * square };
     /// x^1.5.
@@ -93,7 +93,7 @@ pub fn pow_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, exponent: 
 
 /// self to the power of exponent.
 pub fn pow(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    if iter.common_dtype().is_floating_point() {
+    if iter.common_dtype().is_differentiable() {
         pow_floats(iter, self_, exponent)
     } else {
         integer_kernel(iter, Powers)
@@ -115,6 +115,9 @@ pub fn pow_scalar_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, exp
 
 /// self to the power of a number; simple exponents are computed by products and roots, with errors of at most 2.5 ulp.
 pub fn pow_scalar(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: Scalar) -> Result<()> {
+    if iter.common_dtype().is_complex() {
+        return complex_power(iter, self_, exponent);
+    }
     if !iter.common_dtype().is_floating_point() {
         return integer_kernel(iter, PowerOf(exponent));
     }
@@ -129,6 +132,18 @@ pub fn pow_scalar(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: Scala
         -1.0 => unary::reciprocal(iter, self_),
         -2.0 => inverse_square(iter, self_),
         _ => pow_by(iter, self_, exponent),
+    }
+}
+
+/// [`pow_scalar`] of complex numbers.
+fn complex_power(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: Scalar) -> Result<()> {
+    match exponent.to_complex() {
+        (2.0, 0.0) => square(iter, self_),
+        (3.0, 0.0) => cube(iter, self_),
+        (0.5, 0.0) => unary::sqrt(iter, self_),
+        (-0.5, 0.0) => unary::rsqrt(iter, self_),
+        (-1.0, 0.0) => unary::reciprocal(iter, self_),
+        _ => complex::pow_by(iter, exponent),
     }
 }
 

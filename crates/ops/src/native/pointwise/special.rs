@@ -338,6 +338,9 @@ pub fn float_power_scalar_(self_: &Tensor, exponent: Scalar) -> Result<()> {
 
 /// True everywhere: all types are real.
 pub fn isreal(self_: &Tensor) -> Result<Tensor> {
+    if self_.dtype().is_complex() {
+        return ops::eq_scalar(&ops::imag(self_)?, Scalar::Int(0));
+    }
     ops::ones_like(
         self_,
         Some(ScalarType::Bool),

@@ -102,7 +102,7 @@ fn check_limits(iter: &TensorIterator<'_>, some: bool) -> Result<()> {
 
 /// A bound as the nearest number of the type: 300 becomes 255 for uint8.
 fn saturated(limit: Scalar, dtype: ScalarType) -> Scalar {
-    if dtype.is_floating_point() {
+    if !dtype.is_integral(true) {
         return limit;
     }
     let unused = 64 - 8 * dtype.size() as u32;

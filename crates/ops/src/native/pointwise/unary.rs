@@ -1,29 +1,30 @@
 //! Pointwise operators with one argument.
 
-use crate::loops::{self, FloatFormula, NumberFormula};
+use crate::loops::{self, ComplexFormula, FloatFormula, NumberFormula};
+use crate::native::pointwise::complex;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Number};
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::{Complex, Result, Scalar, ensure};
 
 // Floating point numbers; integers are converted to the default floating point type first.
 formulas! { half_kernel(FloatFormula, Float) -> V:
     /// The natural logarithm.
-    fn log, log_meta = build_unary_float_op(self_: x) => x.log();
+    fn log, log_meta = build_unary_float_op(self_: x) => x.log(), complex complex::log(x);
     /// The square root.
-    fn sqrt, sqrt_meta = build_unary_float_op(self_: x) => x.sqrt();
+    fn sqrt, sqrt_meta = build_unary_float_op(self_: x) => x.sqrt(), complex complex::sqrt(x);
     /// 1 / sqrt(x).
-    fn rsqrt, rsqrt_meta = build_unary_float_op(self_: x) => x.rsqrt();
+    fn rsqrt, rsqrt_meta = build_unary_float_op(self_: x) => x.rsqrt(), complex complex::rsqrt(x);
     /// 1 / x.
-    fn reciprocal, reciprocal_meta = build_unary_float_op(self_: x) => x.recip();
+    fn reciprocal, reciprocal_meta = build_unary_float_op(self_: x) => x.recip(), complex complex::reciprocal(x);
     /// The sine.
-    fn sin, sin_meta = build_unary_float_op(self_: x) => x.sin();
+    fn sin, sin_meta = build_unary_float_op(self_: x) => x.sin(), complex complex::sin(x);
     /// The cosine.
-    fn cos, cos_meta = build_unary_float_op(self_: x) => x.cos();
+    fn cos, cos_meta = build_unary_float_op(self_: x) => x.cos(), complex complex::cos(x);
     /// The hyperbolic tangent.
-    fn tanh, tanh_meta = build_unary_float_op(self_: x) => x.tanh();
+    fn tanh, tanh_meta = build_unary_float_op(self_: x) => x.tanh(), complex complex::tanh(x);
     /// 1 / (1 + e^-x).
-    fn sigmoid, sigmoid_meta = build_unary_float_op(self_: x) => x.sigmoid();
+    fn sigmoid, sigmoid_meta = build_unary_float_op(self_: x) => x.sigmoid(), complex complex::sigmoid(x);
     /// The error function.
     fn erf, erf_meta = build_unary_float_op(self_: x) => x.erf();
 }
@@ -44,6 +45,13 @@ impl FloatFormula<1> for Exponential {
     }
 }
 
+impl ComplexFormula<1> for Exponential {
+    #[inline(always)]
+    fn call<V: Float>(self, [z]: [Complex<V>; 1]) -> Complex<V> {
+        complex::exp(z)
+    }
+}
+
 /// Shape and type of [`exp`].
 pub fn exp_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
     iter.build_unary_float_op(self_)
@@ -51,7 +59,7 @@ pub fn exp_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<
 
 /// e^x.
 pub fn exp(iter: &mut TensorIterator<'_>, _: &Tensor) -> Result<()> {
-    loops::half_kernel(iter, Exponential)
+    loops::complex_or(iter, Exponential, |iter, formula| loops::half_kernel(iter, formula))
 }
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
@@ -60,37 +68,37 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     /// Converts radians to degrees.
     fn rad2deg, rad2deg_meta = build_unary_float_op(self_: x) => x * V::constant(180.0 / std::f64::consts::PI);
     /// 2^x.
-    fn exp2, exp2_meta = build_unary_float_op(self_: x) => x.exp2();
+    fn exp2, exp2_meta = build_unary_float_op(self_: x) => x.exp2(), complex complex::exp2(x);
     /// e^x - 1, without cancellation near 0.
-    fn expm1, expm1_meta = build_unary_float_op(self_: x) => x.expm1();
+    fn expm1, expm1_meta = build_unary_float_op(self_: x) => x.expm1(), complex complex::expm1(x);
     /// log(1 + x), without cancellation near 0.
-    fn log1p, log1p_meta = build_unary_float_op(self_: x) => x.log1p();
+    fn log1p, log1p_meta = build_unary_float_op(self_: x) => x.log1p(), complex complex::log1p(x);
     /// The logarithm to base 2.
-    fn log2, log2_meta = build_unary_float_op(self_: x) => x.log2();
+    fn log2, log2_meta = build_unary_float_op(self_: x) => x.log2(), complex complex::log2(x);
     /// The logarithm to base 10.
-    fn log10, log10_meta = build_unary_float_op(self_: x) => x.log10();
+    fn log10, log10_meta = build_unary_float_op(self_: x) => x.log10(), complex complex::log10(x);
     /// The tangent.
-    fn tan, tan_meta = build_unary_float_op(self_: x) => x.tan();
+    fn tan, tan_meta = build_unary_float_op(self_: x) => x.tan(), complex complex::tan(x);
     /// The angle whose sine is x.
-    fn asin, asin_meta = build_unary_float_op(self_: x) => x.asin();
+    fn asin, asin_meta = build_unary_float_op(self_: x) => x.asin(), complex complex::asin(x);
     /// The angle whose cosine is x.
-    fn acos, acos_meta = build_unary_float_op(self_: x) => x.acos();
+    fn acos, acos_meta = build_unary_float_op(self_: x) => x.acos(), complex complex::acos(x);
     /// The angle whose tangent is x.
-    fn atan, atan_meta = build_unary_float_op(self_: x) => x.atan();
+    fn atan, atan_meta = build_unary_float_op(self_: x) => x.atan(), complex complex::atan(x);
     /// The hyperbolic sine.
-    fn sinh, sinh_meta = build_unary_float_op(self_: x) => x.sinh();
+    fn sinh, sinh_meta = build_unary_float_op(self_: x) => x.sinh(), complex complex::sinh(x);
     /// The hyperbolic cosine.
-    fn cosh, cosh_meta = build_unary_float_op(self_: x) => x.cosh();
+    fn cosh, cosh_meta = build_unary_float_op(self_: x) => x.cosh(), complex complex::cosh(x);
     /// The number whose hyperbolic sine is x.
-    fn asinh, asinh_meta = build_unary_float_op(self_: x) => x.asinh();
+    fn asinh, asinh_meta = build_unary_float_op(self_: x) => x.asinh(), complex complex::asinh(x);
     /// The nonnegative number whose hyperbolic cosine is x.
-    fn acosh, acosh_meta = build_unary_float_op(self_: x) => x.acosh();
+    fn acosh, acosh_meta = build_unary_float_op(self_: x) => x.acosh(), complex complex::acosh(x);
     /// The number whose hyperbolic tangent is x.
-    fn atanh, atanh_meta = build_unary_float_op(self_: x) => x.atanh();
+    fn atanh, atanh_meta = build_unary_float_op(self_: x) => x.atanh(), complex complex::atanh(x);
     /// 1 - erf(x), without cancellation.
     fn erfc, erfc_meta = build_unary_float_op(self_: x) => x.erfc();
-    /// The angle in the complex plane: 0, or pi if x is negative; NaN is propagated.
-    fn angle, angle_meta = build_unary_float_op(self_: x) => {
+    /// The angle of a real number in the complex plane: 0, or pi if x is negative; NaN is propagated.
+    fn angle_of_reals, angle_of_reals_meta = build_unary_float_op(self_: x) => {
         let zero = V::zero();
         V::select(x.lt(zero), V::constant(std::f64::consts::PI), V::select(x.ne(x), x, zero))
     };
@@ -109,8 +117,8 @@ formulas! { number_kernel(NumberFormula, Number) -> V:
 }
 
 formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
-    /// The absolute value; that of the minimum of an integer type is itself.
-    fn abs, abs_meta = build_unary_op(self_: x) => x.abs();
+    /// The absolute value of real numbers; that of the minimum of an integer type is itself.
+    fn abs_of_reals, abs_of_reals_meta = build_unary_op(self_: x) => x.abs();
 }
 
 formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
@@ -119,6 +127,44 @@ formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
         let (zero, one) = (V::zero(), V::one());
         V::select(x.gt(zero), one, V::select(x.lt(zero), -one, zero))
     };
+}
+
+/// Shape and type of [`abs`].
+pub fn abs_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    if self_.dtype().is_complex() {
+        complex::build_real_op(iter, self_)
+    } else {
+        abs_of_reals_meta(iter, self_)
+    }
+}
+
+/// The absolute value; that of a complex number is real.
+pub fn abs(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
+    if self_.dtype().is_complex() { complex::abs(iter) } else { abs_of_reals(iter, self_) }
+}
+
+/// Shape and type of [`angle`].
+pub fn angle_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    if self_.dtype().is_complex() {
+        complex::build_real_op(iter, self_)
+    } else {
+        angle_of_reals_meta(iter, self_)
+    }
+}
+
+/// The angle in the complex plane, in -pi to pi.
+pub fn angle(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
+    if self_.dtype().is_complex() { complex::angle(iter) } else { angle_of_reals(iter, self_) }
+}
+
+/// Shape and type of [`sgn`].
+pub fn sgn_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    sign_meta(iter, self_)
+}
+
+/// `self / |self|`, and 0 for 0; the sign of real numbers.
+pub fn sgn(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
+    if self_.dtype().is_complex() { complex::sgn(iter) } else { sign(iter, self_) }
 }
 
 /// Rounding operators, which return integers unchanged.
@@ -160,6 +206,12 @@ impl NumberFormula<1> for Identity {
 
 /// A copy of integers; bool is refused.
 fn copy_integers(iter: &TensorIterator<'_>) -> Result<()> {
+    ensure!(
+        !iter.common_dtype().is_complex(),
+        NotImplemented(iter.name(), "self"),
+        "{} is not supported for complex inputs",
+        iter.name()
+    );
     loops::number_kernel(iter, Identity)
 }
 

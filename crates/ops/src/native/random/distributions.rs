@@ -1,9 +1,11 @@
 //! In-place sampling of distributions. Element i, in row-major order, depends on the seed and on i alone.
 
 use crate::loops::{self, generate_by_word, generate_by_word64, generate_normal};
+use crate::native::shape::complex_views::view_as_real;
 use crate::vectorized::Convert;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Element, Generator, MemoryFormat, Result, Scalar, ScalarType, ensure};
+use std::f64::consts::FRAC_1_SQRT_2;
 
 /// The given generator, or the default one of the process.
 pub(crate) fn generator_or_default(generator: Option<&Generator>) -> &Generator {
@@ -64,6 +66,9 @@ fn fill_uniform<T: Uniform>(
 /// Fills with uniform numbers from `from` to below `to`.
 pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
+    if dtype.is_complex() {
+        return uniform_(&view_as_real(self_)?, from, to, generator);
+    }
     ensure!(
         from <= to,
         InvalidArgument,
@@ -98,6 +103,10 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
         argument = "std",
         "normal expects std >= 0.0, but found std {std}"
     );
+    if self_.dtype().is_complex() {
+        // Each part has half of the variance.
+        return normal_(&view_as_real(self_)?, mean, std * FRAC_1_SQRT_2, generator);
+    }
     let generator = generator_or_default(generator);
     let dtype = self_.dtype();
     // The Box-Muller transform computes numbers in pairs.

@@ -1,5 +1,6 @@
 //! `cumsum`, `cumprod` and `logcumsumexp`, and the linear recurrence of the derivatives.
 
+use super::complex_parts;
 use crate::Tensor;
 use crate::loops::reduce::computing_type;
 use crate::loops::row_ops::{Scan, scan_rows};
@@ -8,7 +9,7 @@ use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{DimMask, result_type};
 use bytemuck::Pod;
-use flambeau_core::{MemoryFormat, Result, ScalarType, ensure, shape};
+use flambeau_core::{Complex, MemoryFormat, Result, ScalarType, ensure, shape};
 use std::ops::{Add, Mul};
 
 fn scan_meta(name: &str, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<TensorSpec> {
@@ -36,9 +37,22 @@ macro_rules! scans {
 
         #[doc = concat!("`", $name, "` along a dimension.")]
         pub fn $kernel(self_: &Tensor, dim: i64, _dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
+            if out.dtype().is_complex() {
+                return scan_complex(self_, dim, out, Scan::$scan);
+            }
             scan_rows(self_, out, DimMask::new(Some(&[dim]), self_.dim())?, Scan::$scan)
         }
     )*};
+}
+
+/// A scan of complex numbers: sums are those of the parts.
+fn scan_complex(self_: &Tensor, dim: i64, out: &Tensor, scan: Scan) -> Result<()> {
+    match scan {
+        Scan::Product => complex_parts::cumulative_product(self_, dim, out),
+        scan => complex_parts::fold_parts("cumsum", self_, Some(&[dim]), out, |parts, out, mask| {
+            scan_rows(parts, out, mask, scan)
+        }),
+    }
 }
 
 scans! {
@@ -60,7 +74,7 @@ pub fn linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: boo
         factor.sizes()
     );
     ensure!(
-        dtype.is_floating_point(),
+        dtype.is_differentiable(),
         NotImplemented,
         operator = NAME,
         argument = "self",
@@ -76,6 +90,8 @@ pub fn linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: boo
         let block = [rows as usize, width as usize];
         with_slices(NAME, &[&factor, &input], &[&made], |s| match kernel {
             ScalarType::F64 => recurrences::<f64>(s, block, reverse),
+            ScalarType::Complex64 => recurrences::<Complex<f32>>(s, block, reverse),
+            ScalarType::Complex128 => recurrences::<Complex<f64>>(s, block, reverse),
             _ => recurrences::<f32>(s, block, reverse),
         })?;
     }

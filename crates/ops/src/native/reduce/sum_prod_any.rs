@@ -1,5 +1,6 @@
 //! `sum`, `mean`, `prod`, `any`, `all`, `count_nonzero` and `logsumexp`.
 
+use super::complex_parts;
 use super::reduced_spec::{mask_of, reduced_spec};
 use crate::loops::reduce::{Epilogue, NanSum, Nonzeros, NumberFold, Product, Sum};
 use crate::loops::reduce::{bool_fold, computing_type, log_sum_exp, sum_fold};
@@ -30,6 +31,38 @@ fn accumulate(
     }
 }
 
+/// [`accumulate`] of parts, where `out` is complex.
+fn accumulate_parts(
+    name: &str,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    out: &Tensor,
+    fold: impl NumberFold,
+    finish: Epilogue,
+) -> Result<()> {
+    if !out.dtype().is_complex() {
+        return accumulate(name, self_, dim, out, fold, finish);
+    }
+    complex_parts::fold_parts(name, self_, dim, out, |parts, out, mask| {
+        sum_fold(parts, out, mask, out.dtype(), fold, finish)
+    })
+}
+
+/// A product, with the accumulator type of `out`.
+fn accumulate_product(self_: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
+    match out.dtype().is_complex() {
+        true => complex_parts::product(self_, dim, out),
+        false => accumulate(
+            "prod",
+            self_,
+            dim.as_ref().map(std::slice::from_ref),
+            out,
+            Product,
+            Epilogue::Identity,
+        ),
+    }
+}
+
 /// The sum of all elements.
 pub fn sum_all(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
     ops::sum_dim_intlist(self_, None, false, dtype)
@@ -54,7 +87,7 @@ pub fn sum(
     _dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    accumulate("sum", self_, dim, out, Sum, Epilogue::Identity)
+    accumulate_parts("sum", self_, dim, out, Sum, Epilogue::Identity)
 }
 
 /// Shape and type of [`nansum`].
@@ -76,6 +109,11 @@ pub fn nansum(
     _dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure!(
+        !self_.dtype().is_complex(),
+        NotImplemented("nansum", "self"),
+        "nansum does not support complex inputs"
+    );
     if self_.dtype().is_floating_point() {
         accumulate("nansum", self_, dim, out, NanSum, Epilogue::Identity)
     } else {
@@ -90,7 +128,7 @@ fn mean_dtype(self_: &Tensor, dtype: Option<ScalarType>) -> Result<ScalarType> {
         None => ("Input dtype", self_.dtype()),
     };
     ensure!(
-        result.is_floating_point(),
+        result.is_differentiable(),
         Dtype,
         operator = "mean",
         argument = "dtype",
@@ -123,14 +161,14 @@ pub fn mean(
     out: &Tensor,
 ) -> Result<()> {
     let count = mask_of("mean", self_, dim)?.count(self_.sizes());
-    accumulate("mean", self_, dim, out, Sum, Epilogue::Divide(count as f64))
+    accumulate_parts("mean", self_, dim, out, Sum, Epilogue::Divide(count as f64))
 }
 
 /// The product of all elements.
 pub fn prod_all(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
     let out = TensorSpec::like(self_, &[]).with_dtype(sum_dtype(self_, dtype)).allocate("prod")?;
     if !out.device().is_meta() {
-        accumulate("prod", self_, None, &out, Product, Epilogue::Identity)?;
+        accumulate_product(self_, None, &out)?;
     }
     Ok(out)
 }
@@ -149,7 +187,7 @@ pub fn prod(
     _dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    accumulate("prod", self_, Some(&[dim]), out, Product, Epilogue::Identity)
+    accumulate_product(self_, Some(dim), out)
 }
 
 /// The result type of `any` and `all`: bool, but u8 for u8, as in PyTorch, where this is older than bool tensors.

@@ -1,5 +1,6 @@
 //! `var`, `std`, `var_mean` and `std_mean`.
 
+use super::complex_parts;
 use super::reduced_spec::{mask_of, reduced_spec};
 use crate::loops::reduce::moments;
 use crate::structured::TensorSpec;
@@ -13,12 +14,26 @@ fn correction_of(unbiased: bool) -> Option<Scalar> {
 
 fn check_floating_point(name: &str, self_: &Tensor) -> Result<()> {
     ensure!(
-        self_.is_floating_point(),
+        self_.dtype().is_differentiable(),
         Dtype(name, "self"),
         "std and var only support floating point and complex dtypes, but got {}",
         self_.dtype()
     );
     Ok(())
+}
+
+/// The variance of complex numbers, the sum of those of their parts, or its square root.
+fn spread_of_complex(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    root: bool,
+) -> Result<Tensor> {
+    let [re, im] = complex_parts::parts(self_)?;
+    let of = |part: &Tensor| ops::var_correction(part, dim, correction, keepdim);
+    let sum = ops::add_tensor(&of(&re)?, &of(&im)?, Scalar::Int(1))?;
+    if root { ops::sqrt(&sum) } else { Ok(sum) }
 }
 
 macro_rules! var_std {
@@ -33,7 +48,7 @@ macro_rules! var_std {
             keepdim: bool,
         ) -> Result<TensorSpec> {
             check_floating_point($name, self_)?;
-            Ok(reduced_spec($name, self_, dim, keepdim, self_.dtype())?.converted_to_out())
+            Ok(reduced_spec($name, self_, dim, keepdim, self_.dtype().to_real())?.converted_to_out())
         }
 
         #[doc = concat!("`", $name, "` along dimensions, with the sum of squared deviations divided by `n - correction`; the default is 1.")]
@@ -41,9 +56,12 @@ macro_rules! var_std {
             self_: &Tensor,
             dim: Option<&[i64]>,
             correction: Option<Scalar>,
-            _keepdim: bool,
+            keepdim: bool,
             out: &Tensor,
         ) -> Result<()> {
+            if self_.dtype().is_complex() {
+                return ops::copy_(out, &spread_of_complex(self_, dim, correction, keepdim, $root)?, false);
+            }
             let mean = TensorSpec::like(out, out.sizes()).allocate($name)?;
             let correction = correction.unwrap_or(Scalar::Int(1)).to_f64();
             moments(self_, out, &mean, mask_of($name, self_, dim)?, correction, $root)
@@ -67,6 +85,10 @@ macro_rules! var_std {
             keepdim: bool,
         ) -> Result<(Tensor, Tensor)> {
             check_floating_point($mean_name, self_)?;
+            if self_.dtype().is_complex() {
+                let spread = spread_of_complex(self_, dim, correction, keepdim, $root)?;
+                return Ok((spread, ops::mean_dim(self_, dim, keepdim, None)?));
+            }
             let spec = reduced_spec($mean_name, self_, dim, keepdim, self_.dtype())?;
             let (spread, mean) = (spec.allocate($mean_name)?, spec.allocate($mean_name)?);
             if !self_.device().is_meta() {

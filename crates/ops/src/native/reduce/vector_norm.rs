@@ -20,19 +20,21 @@ pub fn linalg_vector_norm_meta(
     const NAME: &str = "linalg.vector_norm";
     let own = self_.dtype();
     ensure!(
-        own.is_floating_point(),
+        own.is_differentiable(),
         Dtype(NAME, "self"),
         "Expected a floating point or complex tensor as input. Got {own}"
     );
     if let Some(dtype) = dtype {
         ensure!(
-            dtype.is_floating_point() && own.promote(dtype) == Some(dtype),
+            dtype.is_complex() == own.is_complex()
+                && dtype.is_differentiable()
+                && own.promote(dtype) == Some(dtype),
             Dtype(NAME, "dtype"),
             "the dtype of the input ({own}) should be convertible without narrowing to the specified dtype ({dtype})"
         );
     }
     check_has_norm(self_, ord.to_f64(), dim)?;
-    reduced_spec(NAME, self_, dim, keepdim, dtype.unwrap_or(own))
+    reduced_spec(NAME, self_, dim, keepdim, dtype.unwrap_or(own).to_real())
 }
 
 /// Refuses norms of no elements that have no identity: those of negative or infinite order.
@@ -53,10 +55,13 @@ pub fn linalg_vector_norm(
     self_: &Tensor,
     ord: Scalar,
     dim: Option<&[i64]>,
-    _keepdim: bool,
+    keepdim: bool,
     _dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.dtype().is_complex() {
+        return linalg_vector_norm(&ops::abs(self_)?, ord, dim, keepdim, None, out);
+    }
     let mask = mask_of("linalg.vector_norm", self_, dim)?;
     let kernel = computing_type(out.dtype());
     match ord.to_f64() {
@@ -71,7 +76,7 @@ pub fn linalg_vector_norm(
 
 fn check_norm_dtype(self_: &Tensor) -> Result<()> {
     ensure!(
-        self_.is_floating_point(),
+        self_.dtype().is_differentiable(),
         Dtype,
         operator = "norm",
         argument = "self",

@@ -166,7 +166,7 @@ pub fn m_t(self_: &Tensor) -> Result<Tensor> {
     ops::transpose_int(self_, -2, -1)
 }
 
-/// The last two dimensions exchanged: real numbers are their own conjugates.
+/// The conjugate with the last two dimensions exchanged.
 pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() >= 2,
@@ -174,5 +174,5 @@ pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
         "tensor.adjoint() is only supported on matrices or batches of matrices. Got {}-D tensor.",
         self_.dim()
     );
-    ops::transpose_int(self_, -2, -1)
+    ops::transpose_int(&ops::conj(self_)?, -2, -1)
 }

@@ -17,35 +17,66 @@ enum Notation {
     Scientific,
 }
 
-/// The format that suits a set of values. PyTorch's `_Formatter`.
+/// The format that suits a set of values. The parts of complex numbers have formats of their own.
 pub(super) struct Numbers {
+    real: Format,
+    imaginary: Option<Format>,
+}
+
+impl Numbers {
+    pub(super) fn new(values: &[Scalar], dtype: ScalarType, options: &PrintOptions) -> Self {
+        if !dtype.is_complex() {
+            return Numbers {
+                real: Format::new(values, dtype.is_floating_point(), options),
+                imaginary: None,
+            };
+        }
+        let (real, imaginary): (Vec<_>, Vec<_>) = values
+            .iter()
+            .map(|value| value.to_complex())
+            .map(|(re, im)| (Scalar::Float(re), Scalar::Float(im)))
+            .unzip();
+        let format = |part: &[Scalar]| Format::new(part, true, options);
+        Numbers { real: format(&real), imaginary: Some(format(&imaginary)) }
+    }
+
+    /// Characters that a number takes; PyTorch counts one for the sign between the parts, and none for the `j`.
+    pub(super) fn width(&self) -> usize {
+        self.real.width + self.imaginary.as_ref().map_or(0, |imaginary| imaginary.width + 1)
+    }
+
+    /// The number, aligned to the right.
+    pub(super) fn aligned(&self, value: Scalar) -> String {
+        let Some(imaginary) = &self.imaginary else { return self.real.aligned(value) };
+        let (re, im) = value.to_complex();
+        let im = imaginary.write(Scalar::Float(im));
+        let sign = if im.starts_with('-') { "" } else { "+" };
+        format!("{}{sign}{im}j", self.real.aligned(Scalar::Float(re)))
+    }
+}
+
+/// The format of real numbers. PyTorch's `_Formatter`.
+struct Format {
     notation: Notation,
     precision: usize,
     width: usize,
 }
 
-impl Numbers {
-    pub(super) fn new(values: &[Scalar], dtype: ScalarType, options: &PrintOptions) -> Self {
+impl Format {
+    fn new(values: &[Scalar], is_floating_point: bool, options: &PrintOptions) -> Self {
         let precision = options.precision.min(MOST_DIGITS);
-        let mut numbers = Numbers { notation: Notation::Whole, precision, width: 1 };
+        let mut format = Format { notation: Notation::Whole, precision, width: 1 };
         // Zeros, infinities and NaN do not influence notation and width, as in PyTorch: they may be wider.
-        let telling =
-            |s: &&Scalar| !dtype.is_floating_point() || (s.to_f64().is_finite() && s.to_f64() != 0.0);
-        if dtype.is_floating_point() {
-            numbers.notation = notation(values.iter().filter(telling).map(|s| s.to_f64()), options);
+        let telling = |s: &&Scalar| !is_floating_point || (s.to_f64().is_finite() && s.to_f64() != 0.0);
+        if is_floating_point {
+            format.notation = notation(values.iter().filter(telling).map(|s| s.to_f64()), options);
         }
-        let widths = values.iter().filter(telling).map(|&s| numbers.write(s).len());
-        numbers.width = widths.max().unwrap_or(1);
-        numbers
+        let widths = values.iter().filter(telling).map(|&s| format.write(s).len());
+        format.width = widths.max().unwrap_or(1);
+        format
     }
 
-    /// Characters that a number takes.
-    pub(super) fn width(&self) -> usize {
-        self.width
-    }
-
-    /// The number, aligned to the right.
-    pub(super) fn aligned(&self, value: Scalar) -> String {
+    fn aligned(&self, value: Scalar) -> String {
         format!("{:>width$}", self.write(value), width = self.width)
     }
 

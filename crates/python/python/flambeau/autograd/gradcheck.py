@@ -62,8 +62,8 @@ def _problem_of_inputs(tensors: list[Tensor]) -> str | None:
     leaves = [tensor for tensor in tensors if tensor.requires_grad]
     if not leaves:
         return "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
-    if any(tensor.dtype is not _flambeau.float64 for tensor in leaves):
-        return "gradcheck expects inputs that require grad to be of float64: differences of others are too coarse"
+    if any(tensor.dtype not in (_flambeau.float64, _flambeau.complex128) for tensor in leaves):
+        return "gradcheck expects inputs that require grad to be of float64 or complex128: differences of others are too coarse"
     return None
 
 

@@ -237,7 +237,7 @@ impl DimIndex<'_> {
                 })
             });
         }
-        dispatch_all_types!(all, to.dtype(), self.name, T => {
+        dispatch_all_types!(all_and_complex, to.dtype(), self.name, T => {
             type N = <T as ElementBits>::Number;
             under_guards(&|s| match how {
                 Combine::Add => self.scatter_numbers::<N>(s, from_strides, N::plus),

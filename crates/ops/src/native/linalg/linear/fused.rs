@@ -13,6 +13,7 @@ use std::borrow::Cow;
 pub(super) fn can_fuse(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> bool {
     let alike = |t: &Tensor| t.dtype() == input.dtype() && t.device() == input.device();
     input.dim() > 1
+        && !input.dtype().is_complex()
         && sizes_match(input, weight, bias)
         && alike(weight)
         && bias.is_none_or(alike)
