@@ -181,7 +181,13 @@ const WITHOUT_HISTORY: &[(&str, &str)] = &[
     ("log_sigmoid_forward", "the buffer is there for the derivative of the other result, as in PyTorch"),
     ("_cross_entropy", "the statistics are there for the derivative of the loss"),
     ("_tiled_attention", "the statistics are there for the derivative of the other result"),
+    ("_linalg_solve_ex", FACTORS),
+    ("_linalg_det", FACTORS),
+    ("_linalg_slogdet", FACTORS),
+    ("linalg_lstsq", "the singular values have none, as in PyTorch; those of linalg_svdvals do"),
 ];
+
+const FACTORS: &str = "the factors are there for the derivative of the other result, as in PyTorch";
 
 /// A floating point result that depends on a leaf carries a history: a gradient through it is not silently lost.
 #[test]

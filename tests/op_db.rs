@@ -7,16 +7,19 @@ mod cat_pad;
 mod complex;
 mod composite_overloads;
 mod convolution;
+mod decompositions;
 mod diff_cov;
 mod einsum_kron;
 mod elementary;
 mod embedding_bag;
+mod factorizations;
 mod factory;
 mod grid_sample;
 mod histogram_isin;
 mod in_place;
 mod index;
 mod linalg;
+mod linalg_samples;
 mod loss;
 mod margin_loss;
 mod min_max;
@@ -24,6 +27,7 @@ mod nll_loss;
 mod normalization;
 mod pairwise_distance;
 mod piecewise_activation;
+mod plain_linalg;
 mod polynomial;
 mod pooling;
 mod quantile_mode;
@@ -65,6 +69,8 @@ pub fn rows() -> Vec<Row> {
         normalization::rows,
         attention::rows,
         linalg::rows,
+        factorizations::rows,
+        decompositions::rows,
         einsum_kron::rows,
         diff_cov::rows,
         convolution::rows,

@@ -14,8 +14,27 @@ pub enum Variant {
 }
 
 /// PyTorch's names of `out=` overloads that do not end in `out`.
-const OUT_BY_ANOTHER_NAME: &[&str] =
-    &["dim_max", "dim_min", "dim_values", "grad_input", "out_mode", "values", "values_stable"];
+const OUT_BY_ANOTHER_NAME: &[&str] = &[
+    "L",
+    "Q",
+    "U",
+    "X",
+    "a",
+    "dim_max",
+    "dim_min",
+    "dim_values",
+    "eigenvalues",
+    "eigvals",
+    "grad_input",
+    "inverse",
+    "out_mode",
+    "out_rcond_tensor",
+    "out_tol_tensor",
+    "result",
+    "sign",
+    "values",
+    "values_stable",
+];
 
 /// The variant that has this name.
 pub fn variant_of(name: &OperatorName) -> Variant {

@@ -1,10 +1,11 @@
 //! Products: `einsum`, `tensordot`, `kron`, `block_diag`, and chains of matrices. Numbers are small integers, so that sums are exact.
 
 use super::linalg::{TYPES, tensors, whole};
+use super::plain_linalg::inverse;
 use super::reduce::counted;
 use super::view::{build, int};
 use crate::array::{Array, indices};
-use crate::row::{Arg, FLOATS, NUMBERS, Row, ints, none, row};
+use crate::row::{Arg, FLOATS, NUMBERS, Row, WIDE_FLOATS, ints, none, row};
 use flambeau_core::ErrorKind;
 use flambeau_core::ScalarType::{self, I64};
 
@@ -266,6 +267,13 @@ fn matrices() -> Vec<Row> {
     vec![
         powers("linalg_matrix_power"),
         powers("matrix_power"),
+        row("linalg_matrix_power")
+            .types(WIDE_FLOATS)
+            .ulps(40.0)
+            .terms(1.0)
+            .sample(vec![Array::new(&[2, 2], vec![2.0, 1.0, -0.5, 3.0]).into(), (-1i64).into()])
+            .sample(vec![Array::new(&[2, 2], vec![2.0, 1.0, -0.5, 3.0]).into(), (-3i64).into()])
+            .reference(|a| vec![power(&inverse(a[0].array()), -int(&a[1]))]),
         exact("matrix_power")
             .not_differentiable()
             .sample(vec![whole(&[2, 2], 3).into(), 0i64.into()])

@@ -1,5 +1,6 @@
 //! Order statistics: medians, the k-th value, the mode, cumulative maxima, quantiles; and norms of matrices.
 
+use super::plain_linalg::{each, svd};
 use super::reduce::{NAN, distinct};
 use super::special::sum;
 use super::view::{build, wrap};
@@ -361,7 +362,31 @@ fn norms() -> Vec<Row> {
             .reference(root)
             .refuses(call("abc".into(), &[0, 1], false), ErrorKind::InvalidArgument, "not supported"),
         start("linalg_norm.ord_str").sample(call("fro".into(), &[1, 2], true)).reference(root),
+        by_values("linalg_matrix_norm", number(2), |s| s[0]),
+        by_values("linalg_matrix_norm", number(-2), |s| s[s.len() - 1]),
+        by_values("linalg_matrix_norm.str_ord", "nuc".into(), |s| s.iter().sum()),
     ]
+}
+
+/// A norm of singular values, of matrices in the last two dimensions and in others.
+fn by_values(name: &'static str, ord: Arg, of: fn(&[f64]) -> f64) -> Row {
+    let call = |dims: &[i64]| -> Vec<Arg> {
+        vec![
+            Array::fill(&[2, 3, 4], -1.0..1.0, 7).into(),
+            ord.clone(),
+            ints(dims),
+            (dims[0] == 2).into(),
+            none(),
+        ]
+    };
+    row(name).types(WIDE_FLOATS).ulps(8.0).terms(8.0).sample(call(&[-2, -1])).sample(call(&[2, 0])).reference(
+        move |a| {
+            let last = a[2].dims(3) == [1, 2];
+            let x = if last { a[0].array().clone() } else { a[0].array().permute(&[1, 2, 0]) };
+            let norms = each(&x, &[], |m| Array::scalar(of(&svd(m).1)));
+            vec![if last { norms } else { Array::new(&[1, 3, 1], norms.data) }]
+        },
+    )
 }
 
 /// The rows.

@@ -3,6 +3,7 @@
 mod attention;
 mod complex;
 mod join_and_index;
+mod linear_algebra;
 mod losses;
 mod norm_backward;
 mod norm_double_backward;
@@ -10,6 +11,7 @@ mod pointwise;
 mod products;
 mod reductions;
 mod scatter_reduce;
+mod spectral;
 mod tangents;
 
 pub use attention::{tiled_attention_bias_backward, tiled_attention_double_backward};
@@ -20,6 +22,10 @@ pub use join_and_index::{
     cat_backward, constant_pad_backward, embedding_double_backward, index_backward, masked_select_backward,
     repeat_backward, roll_backward, split_backward, split_with_sizes_backward, take_backward,
     unbind_backward,
+};
+pub use linear_algebra::{
+    cholesky_backward, det_backward, inv_backward, lu_factor_backward, lu_solve_backward, lu_unpack_backward,
+    qr_backward, slogdet_backward, solve_backward, solve_triangular_backward,
 };
 pub use losses::{
     binary_cross_entropy_double_backward, binary_cross_entropy_double_backward_target,
@@ -44,6 +50,10 @@ pub use reductions::{
     var_mean_backward,
 };
 pub use scatter_reduce::{scatter_reduce_backward, scatter_source_backward};
+pub use spectral::{
+    eigh_backward, householder_product_backward, lstsq_backward, matrix_exp_backward, ormqr_backward,
+    pinv_backward, svd_backward,
+};
 pub use tangents::{along_channels, as_strided_tangent, scaled, scaled_along_channels, selected_tangent};
 
 pub use crate::graph::gradients::sum_to_size;

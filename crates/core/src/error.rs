@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Autograd,
     /// No kernel for this operator, key or layout.
     NotImplemented,
+    /// A matrix for which a decomposition or a solution does not exist, or was not found: singular, not positive definite.
+    LinAlg,
     /// Reading or writing a file failed, or its content is not what it should be.
     Io,
     /// The caller requested to stop.

@@ -1,7 +1,7 @@
 //! Initialisation of parameters: PyTorch's `torch.nn.init`. Every function writes its tensor in place, without history.
 
 use flambeau_autograd::no_grad;
-use flambeau_core::{Generator, Result, ensure};
+use flambeau_core::{Generator, Result, Scalar, ensure};
 use flambeau_ops::native::pointwise::special_scalar::normal::{ndtr, ndtri};
 use flambeau_ops::{Tensor, ops};
 
@@ -169,6 +169,36 @@ draws! {
         let (a, b) = (ndtr((low - mean) / std), ndtr((high - mean) / std));
         let sample = |u: f64| (mean + std * ndtri(a + u * (b - a))).clamp(low, high);
         draw.fill(tensor, |u, v| [sample(u), sample(v)])
+    }
+
+    /// A random matrix with orthonormal rows or columns, whichever are fewer, times `gain`; dimensions but the first are one: Saxe et
+    /// al., "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks", 2014.
+    ///
+    /// # Errors
+    /// `Shape` for less than two dimensions, `Dtype` unless of f32 or f64.
+    orthogonal_(tensor, gain: f64) |draw| {
+        ensure!(
+            tensor.dim() >= 2,
+            Shape,
+            "orthogonal_: expected a tensor of at least two dimensions but got {}",
+            tensor.dim()
+        );
+        if tensor.numel() == 0 {
+            return Ok(());
+        }
+        let _guard = no_grad();
+        let rows = tensor.sizes()[0];
+        let columns = tensor.numel() / rows;
+        let tall = [rows.max(columns), rows.min(columns)];
+        let drawn = ops::empty_memory_format(&tall, Some(tensor.dtype()), None, Some(tensor.device()), None, None)?;
+        draw.normal_(&drawn, 0.0, 1.0)?;
+        let (q, r) = ops::linalg_qr(&drawn, "reduced")?;
+        // With the signs of R's diagonal, all orthogonal matrices are equally likely: Mezzadri, "How to generate random matrices from
+        // the classical compact groups", 2007.
+        let signs = ops::sign(&ops::diagonal(&r, 0, -2, -1)?)?;
+        let signed = ops::mul_scalar(&(&q * &signs)?, Scalar::Float(gain))?;
+        let oriented = if rows < columns { ops::transpose_int(&signed, 0, 1)? } else { signed };
+        ops::copy_(tensor, &ops::reshape(&oriented, tensor.sizes())?, false)
     }
 
     /// Uniform with a variance of `gain² / fan`: He et al., "Delving deep into rectifiers", 2015.

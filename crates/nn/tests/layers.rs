@@ -221,3 +221,21 @@ fn dropout_follows_the_mode_of_its_model() {
     assert!(dropout.forward(&input).unwrap().equal(&input).unwrap());
     assert!(Dropout::new(1.5).is_err() && Dropout::new(f64::NAN).is_err());
 }
+
+#[test]
+fn orthogonal_weights_have_orthonormal_rows_or_columns() {
+    for sizes in [&[4i64, 7][..], &[7, 4], &[5, 2, 3], &[3, 0]] {
+        let weight = made(sizes, f64::sin);
+        flambeau_nn::init::orthogonal_(&weight, 2.0).unwrap();
+        let flat = weight.reshape(&[sizes[0], sizes[1..].iter().product()]).unwrap();
+        let turned = flat.t().unwrap();
+        let gram =
+            if flat.sizes()[0] <= flat.sizes()[1] { flat.mm(&turned) } else { turned.mm(&flat) }.unwrap();
+        let n = gram.sizes()[0] as usize;
+        for (at, value) in gram.to_vec::<f64>().unwrap().into_iter().enumerate() {
+            let expected = if at / n == at % n { 4.0 } else { 0.0 };
+            assert!((value - expected).abs() < 1e-13, "{sizes:?}: {value} is not {expected}");
+        }
+    }
+    assert!(flambeau_nn::init::orthogonal_(&made(&[3], f64::sin), 1.0).is_err());
+}

@@ -25,6 +25,7 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         ErrorKind::NotImplemented => py.get_type::<PyNotImplementedError>(),
         ErrorKind::Io => py.get_type::<PyOSError>(),
         ErrorKind::OutOfMemory => out_of_memory(py)?.clone(),
+        ErrorKind::LinAlg => linear_algebra(py)?.clone(),
         _ => py.get_type::<PyRuntimeError>(),
     };
     let message = objects::text(py, error.message())?;
@@ -47,7 +48,19 @@ fn out_of_memory(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     Ok(class.bind(py))
 }
 
+/// The class of exceptions for matrices that cannot be decomposed: `flambeau.linalg.LinAlgError`.
+fn linear_algebra(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || {
+        let bases = PyTuple::new(py, [py.get_type::<PyRuntimeError>()])?;
+        let doc = c"A matrix is singular, not positive definite, or not finite, so that a decomposition or a solution does not exist.";
+        objects::exception_class(c"flambeau.linalg.LinAlgError", doc, &bases)
+    })?;
+    Ok(class.bind(py))
+}
+
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("LinAlgError", linear_algebra(module.py())?)?;
     module.add("OutOfMemoryError", out_of_memory(module.py())?)
 }
 

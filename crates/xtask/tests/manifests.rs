@@ -13,6 +13,7 @@ const PUBLISHED: &[&str] = &[
     "flambeau-core",
     "flambeau-derive",
     "flambeau-gemm",
+    "flambeau-linalg",
     "flambeau-nn",
     "flambeau-ops",
     "flambeau-parallel",

@@ -8,6 +8,7 @@
 
 mod attention;
 mod branches;
+mod linear_algebra;
 mod losses;
 mod normalizations;
 mod reductions;

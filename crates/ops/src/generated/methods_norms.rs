@@ -35,7 +35,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
+    /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity; the largest and the smallest singular value for 2 and -2.
     ///
     /// [`linalg_matrix_norm_scalar_with`](Tensor::linalg_matrix_norm_scalar_with) takes options.
     ///
@@ -67,7 +67,7 @@ impl Tensor {
         super::norms::linalg_matrix_norm(self, ord.into(), options.dim, options.keepdim, options.dtype)
     }
 
-    /// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
+    /// `sqrt(sum(self^2))` over matrices for `ord` "fro", the sum of the singular values for "nuc".
     ///
     /// [`linalg_matrix_norm_with`](Tensor::linalg_matrix_norm_with) takes options.
     ///

@@ -13,6 +13,7 @@ mod binary;
 mod bincount_histc;
 mod bitwise_logical;
 mod cat_stack;
+mod cholesky;
 mod combinations;
 mod comparison;
 mod complex;
@@ -24,12 +25,14 @@ mod cov_corrcoef;
 mod cross_vecdot;
 mod cummax_cummin;
 mod cumsum_cumprod;
+mod det;
 mod diag;
 mod diff;
 mod distances;
 mod distributions;
 mod division;
 mod dropout;
+mod eigh;
 mod einsum;
 mod embedding;
 mod embedding_bag;
@@ -43,12 +46,16 @@ mod im2col;
 mod index_put;
 mod index_reduce;
 mod index_select;
+mod inverse;
 mod isin;
 mod kron_trace_block_diag;
 mod linear;
 mod loss;
+mod lstsq;
+mod lu;
 mod masked_select;
 mod matmul;
+mod matrix_exp;
 mod matrix_power;
 mod max_min;
 mod median_mode;
@@ -61,6 +68,7 @@ mod methods_binary;
 mod methods_bincount_histc;
 mod methods_bitwise_logical;
 mod methods_cat_stack;
+mod methods_cholesky;
 mod methods_combinations;
 mod methods_comparison;
 mod methods_complex;
@@ -72,12 +80,14 @@ mod methods_cov_corrcoef;
 mod methods_cross_vecdot;
 mod methods_cummax_cummin;
 mod methods_cumsum_cumprod;
+mod methods_det;
 mod methods_diag;
 mod methods_diff;
 mod methods_distances;
 mod methods_distributions;
 mod methods_division;
 mod methods_dropout;
+mod methods_eigh;
 mod methods_einsum;
 mod methods_embedding;
 mod methods_embedding_bag;
@@ -91,12 +101,16 @@ mod methods_im2col;
 mod methods_index_put;
 mod methods_index_reduce;
 mod methods_index_select;
+mod methods_inverse;
 mod methods_isin;
 mod methods_kron_trace_block_diag;
 mod methods_linear;
 mod methods_loss;
+mod methods_lstsq;
+mod methods_lu;
 mod methods_masked_select;
 mod methods_matmul;
+mod methods_matrix_exp;
 mod methods_matrix_power;
 mod methods_max_min;
 mod methods_median_mode;
@@ -108,21 +122,26 @@ mod methods_nonzero;
 mod methods_normalization;
 mod methods_norms;
 mod methods_padding;
+mod methods_pinv;
 mod methods_pixel_shuffle;
 mod methods_poisson_binomial;
 mod methods_pooling;
 mod methods_pow;
+mod methods_qr;
 mod methods_quantile;
 mod methods_rand_randn;
 mod methods_randperm;
 mod methods_repeat;
 mod methods_searchsorted;
 mod methods_softmax;
+mod methods_solve;
 mod methods_sort;
 mod methods_special;
 mod methods_special_scalar;
 mod methods_split;
 mod methods_sum_prod_any;
+mod methods_svd;
+mod methods_tensorsolve;
 mod methods_ternary;
 mod methods_to_contiguous;
 mod methods_trapezoid;
@@ -151,6 +170,7 @@ mod options_arange_linspace;
 mod options_attention;
 mod options_binary;
 mod options_bincount_histc;
+mod options_cholesky;
 mod options_combinations;
 mod options_comparison;
 mod options_constant_pad;
@@ -163,6 +183,7 @@ mod options_diag;
 mod options_diff;
 mod options_distances;
 mod options_distributions;
+mod options_eigh;
 mod options_einsum;
 mod options_embedding;
 mod options_embedding_bag;
@@ -172,9 +193,12 @@ mod options_gradient;
 mod options_index_put;
 mod options_index_reduce;
 mod options_index_select;
+mod options_inverse;
 mod options_isin;
 mod options_linear;
 mod options_loss;
+mod options_lstsq;
+mod options_lu;
 mod options_matmul;
 mod options_max_min;
 mod options_median_mode;
@@ -182,17 +206,22 @@ mod options_multinomial;
 mod options_nonzero;
 mod options_normalization;
 mod options_norms;
+mod options_pinv;
 mod options_poisson_binomial;
 mod options_pooling;
+mod options_qr;
 mod options_quantile;
 mod options_rand_randn;
 mod options_randperm;
 mod options_repeat;
 mod options_searchsorted;
 mod options_softmax;
+mod options_solve;
 mod options_sort;
 mod options_special;
 mod options_sum_prod_any;
+mod options_svd;
+mod options_tensorsolve;
 mod options_ternary;
 mod options_to_contiguous;
 mod options_trapezoid;
@@ -208,21 +237,26 @@ mod options_view_backward;
 mod options_view_copies;
 mod options_view_in_place;
 mod padding;
+mod pinv;
 mod pixel_shuffle;
 mod poisson_binomial;
 mod pooling;
 mod pow;
+mod qr;
 mod quantile;
 mod rand_randn;
 mod randperm;
 mod repeat;
 mod searchsorted;
 mod softmax;
+mod solve;
 mod sort;
 mod special;
 mod special_scalar;
 mod split;
 mod sum_prod_any;
+mod svd;
+mod tensorsolve;
 mod ternary;
 mod to_contiguous;
 mod trapezoid;
@@ -248,6 +282,7 @@ pub mod options {
     pub use super::options_attention::*;
     pub use super::options_binary::*;
     pub use super::options_bincount_histc::*;
+    pub use super::options_cholesky::*;
     pub use super::options_combinations::*;
     pub use super::options_comparison::*;
     pub use super::options_constant_pad::*;
@@ -260,6 +295,7 @@ pub mod options {
     pub use super::options_diff::*;
     pub use super::options_distances::*;
     pub use super::options_distributions::*;
+    pub use super::options_eigh::*;
     pub use super::options_einsum::*;
     pub use super::options_embedding::*;
     pub use super::options_embedding_bag::*;
@@ -269,9 +305,12 @@ pub mod options {
     pub use super::options_index_put::*;
     pub use super::options_index_reduce::*;
     pub use super::options_index_select::*;
+    pub use super::options_inverse::*;
     pub use super::options_isin::*;
     pub use super::options_linear::*;
     pub use super::options_loss::*;
+    pub use super::options_lstsq::*;
+    pub use super::options_lu::*;
     pub use super::options_matmul::*;
     pub use super::options_max_min::*;
     pub use super::options_median_mode::*;
@@ -279,17 +318,22 @@ pub mod options {
     pub use super::options_nonzero::*;
     pub use super::options_normalization::*;
     pub use super::options_norms::*;
+    pub use super::options_pinv::*;
     pub use super::options_poisson_binomial::*;
     pub use super::options_pooling::*;
+    pub use super::options_qr::*;
     pub use super::options_quantile::*;
     pub use super::options_rand_randn::*;
     pub use super::options_randperm::*;
     pub use super::options_repeat::*;
     pub use super::options_searchsorted::*;
     pub use super::options_softmax::*;
+    pub use super::options_solve::*;
     pub use super::options_sort::*;
     pub use super::options_special::*;
     pub use super::options_sum_prod_any::*;
+    pub use super::options_svd::*;
+    pub use super::options_tensorsolve::*;
     pub use super::options_ternary::*;
     pub use super::options_to_contiguous::*;
     pub use super::options_trapezoid::*;
@@ -316,6 +360,7 @@ pub use binary::*;
 pub use bincount_histc::*;
 pub use bitwise_logical::*;
 pub use cat_stack::*;
+pub use cholesky::*;
 pub use combinations::*;
 pub use comparison::*;
 pub use complex::*;
@@ -327,12 +372,14 @@ pub use cov_corrcoef::*;
 pub use cross_vecdot::*;
 pub use cummax_cummin::*;
 pub use cumsum_cumprod::*;
+pub use det::*;
 pub use diag::*;
 pub use diff::*;
 pub use distances::*;
 pub use distributions::*;
 pub use division::*;
 pub use dropout::*;
+pub use eigh::*;
 pub use einsum::*;
 pub use embedding::*;
 pub use embedding_bag::*;
@@ -346,12 +393,16 @@ pub use im2col::*;
 pub use index_put::*;
 pub use index_reduce::*;
 pub use index_select::*;
+pub use inverse::*;
 pub use isin::*;
 pub use kron_trace_block_diag::*;
 pub use linear::*;
 pub use loss::*;
+pub use lstsq::*;
+pub use lu::*;
 pub use masked_select::*;
 pub use matmul::*;
+pub use matrix_exp::*;
 pub use matrix_power::*;
 pub use max_min::*;
 pub use median_mode::*;
@@ -363,21 +414,26 @@ pub use nonzero::*;
 pub use normalization::*;
 pub use norms::*;
 pub use padding::*;
+pub use pinv::*;
 pub use pixel_shuffle::*;
 pub use poisson_binomial::*;
 pub use pooling::*;
 pub use pow::*;
+pub use qr::*;
 pub use quantile::*;
 pub use rand_randn::*;
 pub use randperm::*;
 pub use repeat::*;
 pub use searchsorted::*;
 pub use softmax::*;
+pub use solve::*;
 pub use sort::*;
 pub use special::*;
 pub use special_scalar::*;
 pub use split::*;
 pub use sum_prod_any::*;
+pub use svd::*;
+pub use tensorsolve::*;
 pub use ternary::*;
 pub use to_contiguous::*;
 pub use trapezoid::*;
@@ -610,6 +666,16 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ATLEAST_1D,
     &ATLEAST_2D,
     &ATLEAST_3D,
+    &LINALG_CHOLESKY_EX,
+    &LINALG_CHOLESKY_EX_L,
+    &LINALG_CHOLESKY,
+    &LINALG_CHOLESKY_OUT,
+    &CHOLESKY,
+    &CHOLESKY_OUT,
+    &CHOLESKY_SOLVE,
+    &CHOLESKY_SOLVE_OUT,
+    &CHOLESKY_INVERSE,
+    &CHOLESKY_INVERSE_OUT,
     &CARTESIAN_PROD,
     &COMBINATIONS,
     &EQ_TENSOR,
@@ -722,6 +788,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_LINEAR_RECURRENCE,
     &LOGCUMSUMEXP,
     &LOGCUMSUMEXP_OUT,
+    &_LINALG_DET,
+    &_LINALG_DET_RESULT,
+    &LINALG_DET,
+    &LINALG_DET_OUT,
+    &DET,
+    &_LINALG_SLOGDET,
+    &_LINALG_SLOGDET_SIGN,
+    &LINALG_SLOGDET,
+    &LINALG_SLOGDET_OUT,
+    &SLOGDET,
+    &SLOGDET_OUT,
+    &LOGDET,
     &DIAG,
     &DIAG_OUT,
     &DIAGFLAT,
@@ -795,6 +873,12 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ALPHA_DROPOUT_,
     &FEATURE_ALPHA_DROPOUT,
     &FEATURE_ALPHA_DROPOUT_,
+    &_LINALG_EIGH,
+    &_LINALG_EIGH_EIGENVALUES,
+    &LINALG_EIGH,
+    &LINALG_EIGH_EIGVALS,
+    &LINALG_EIGVALSH,
+    &LINALG_EIGVALSH_OUT,
     &EINSUM,
     &TENSORDOT,
     &TENSORDOT_OUT,
@@ -970,6 +1054,12 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &INDEX_FILL_INT_TENSOR_OUT,
     &INDEX_FILL__INT_TENSOR,
     &ONE_HOT,
+    &LINALG_INV_EX,
+    &LINALG_INV_EX_INVERSE,
+    &LINALG_INV,
+    &LINALG_INV_OUT,
+    &INVERSE,
+    &INVERSE_OUT,
     &ISIN_TENSOR_TENSOR,
     &ISIN_TENSOR_TENSOR_OUT,
     &ISIN_TENSOR_SCALAR,
@@ -1029,6 +1119,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_CROSS_ENTROPY,
     &_CROSS_ENTROPY_BACKWARD,
     &CROSS_ENTROPY_LOSS,
+    &LINALG_LSTSQ,
+    &LINALG_LSTSQ_OUT,
+    &LINALG_LU_FACTOR_EX,
+    &LINALG_LU_FACTOR_EX_OUT,
+    &LINALG_LU_FACTOR,
+    &LINALG_LU_FACTOR_OUT,
+    &LINALG_LU,
+    &LINALG_LU_OUT,
+    &LU_UNPACK,
+    &LU_UNPACK_OUT,
+    &LINALG_LU_SOLVE,
+    &LINALG_LU_SOLVE_OUT,
     &MASKED_SELECT,
     &MASKED_SELECT_OUT,
     &MASKED_SELECT_BACKWARD,
@@ -1055,6 +1157,9 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DOT_OUT,
     &VDOT,
     &VDOT_OUT,
+    &LINALG_MATRIX_EXP,
+    &LINALG_MATRIX_EXP_OUT,
+    &MATRIX_EXP,
     &LINALG_MATRIX_POWER,
     &LINALG_MATRIX_POWER_OUT,
     &MATRIX_POWER,
@@ -1173,6 +1278,27 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &REPLICATION_PAD2D_OUT,
     &REPLICATION_PAD3D,
     &REPLICATION_PAD3D_OUT,
+    &LINALG_PINV_ATOL_RTOL_TENSOR,
+    &LINALG_PINV_ATOL_RTOL_TENSOR_OUT,
+    &LINALG_PINV_ATOL_RTOL_FLOAT,
+    &LINALG_PINV_ATOL_RTOL_FLOAT_OUT,
+    &LINALG_PINV,
+    &LINALG_PINV_OUT,
+    &LINALG_PINV_RCOND_TENSOR,
+    &LINALG_PINV_OUT_RCOND_TENSOR,
+    &PINVERSE,
+    &LINALG_MATRIX_RANK_ATOL_RTOL_TENSOR,
+    &LINALG_MATRIX_RANK_ATOL_RTOL_TENSOR_OUT,
+    &LINALG_MATRIX_RANK_ATOL_RTOL_FLOAT,
+    &LINALG_MATRIX_RANK_ATOL_RTOL_FLOAT_OUT,
+    &LINALG_MATRIX_RANK,
+    &LINALG_MATRIX_RANK_OUT,
+    &LINALG_MATRIX_RANK_TOL_TENSOR,
+    &LINALG_MATRIX_RANK_OUT_TOL_TENSOR,
+    &LINALG_COND,
+    &LINALG_COND_OUT,
+    &LINALG_COND_P_STR,
+    &LINALG_COND_P_STR_OUT,
     &PIXEL_SHUFFLE,
     &PIXEL_SHUFFLE_OUT,
     &PIXEL_UNSHUFFLE,
@@ -1240,6 +1366,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &POW_TENSOR_TENSOR_OUT,
     &POW_SCALAR,
     &POW_SCALAR_OUT,
+    &GEQRF,
+    &GEQRF_A,
+    &LINALG_HOUSEHOLDER_PRODUCT,
+    &LINALG_HOUSEHOLDER_PRODUCT_OUT,
+    &ORGQR,
+    &ORGQR_OUT,
+    &ORMQR,
+    &ORMQR_OUT,
+    &LINALG_QR,
+    &LINALG_QR_OUT,
+    &QR,
+    &QR_Q,
     &QUANTILE,
     &QUANTILE_OUT,
     &QUANTILE_SCALAR,
@@ -1307,6 +1445,16 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_LOG_SOFTMAX_OUT,
     &_LOG_SOFTMAX_BACKWARD_DATA,
     &_LOG_SOFTMAX_BACKWARD_DATA_OUT,
+    &LINALG_SOLVE_TRIANGULAR,
+    &LINALG_SOLVE_TRIANGULAR_OUT,
+    &TRIANGULAR_SOLVE,
+    &TRIANGULAR_SOLVE_X,
+    &_LINALG_SOLVE_EX,
+    &_LINALG_SOLVE_EX_RESULT,
+    &LINALG_SOLVE_EX,
+    &LINALG_SOLVE_EX_OUT,
+    &LINALG_SOLVE,
+    &LINALG_SOLVE_OUT,
     &SORT,
     &SORT_VALUES,
     &SORT_STABLE,
@@ -1559,6 +1707,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &LOGSUMEXP_OUT,
     &NANMEAN,
     &NANMEAN_OUT,
+    &_LINALG_SVD,
+    &_LINALG_SVD_U,
+    &LINALG_SVD,
+    &LINALG_SVD_U,
+    &LINALG_SVDVALS,
+    &LINALG_SVDVALS_OUT,
+    &SVD,
+    &SVD_U,
+    &LINALG_TENSORSOLVE,
+    &LINALG_TENSORSOLVE_OUT,
+    &LINALG_TENSORINV,
+    &LINALG_TENSORINV_OUT,
     &LERP_TENSOR,
     &LERP__TENSOR,
     &LERP_TENSOR_OUT,

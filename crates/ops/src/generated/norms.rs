@@ -35,7 +35,7 @@ operator! {
 }
 
 operator! {
-    /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
+    /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity; the largest and the smallest singular value for 2 and -2.
     LINALG_MATRIX_NORM: "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
         linalg_matrix_norm(self_: &Tensor, ord: Scalar, dim: &[i64], keepdim: bool,
         dtype: Option<ScalarType>) -> Tensor, by [self_];
@@ -43,7 +43,7 @@ operator! {
 }
 
 operator! {
-    /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
+    /// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity; the largest and the smallest singular value for 2 and -2.
     LINALG_MATRIX_NORM_OUT: "linalg_matrix_norm.out(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
         linalg_matrix_norm_out(self_: &Tensor, ord: Scalar, dim: &[i64], keepdim: bool, dtype: Option<ScalarType>,
         out: &Tensor) -> (), by [self_, out];
@@ -54,7 +54,7 @@ operator! {
 }
 
 operator! {
-    /// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
+    /// `sqrt(sum(self^2))` over matrices for `ord` "fro", the sum of the singular values for "nuc".
     LINALG_MATRIX_NORM_STR_ORD: "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
         linalg_matrix_norm_str_ord(self_: &Tensor, ord: &str, dim: &[i64], keepdim: bool,
         dtype: Option<ScalarType>) -> Tensor, by [self_];
@@ -62,7 +62,7 @@ operator! {
 }
 
 operator! {
-    /// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
+    /// `sqrt(sum(self^2))` over matrices for `ord` "fro", the sum of the singular values for "nuc".
     LINALG_MATRIX_NORM_STR_ORD_OUT: "linalg_matrix_norm.str_ord_out(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
         linalg_matrix_norm_str_ord_out(self_: &Tensor, ord: &str, dim: &[i64], keepdim: bool,
         dtype: Option<ScalarType>, out: &Tensor) -> (), by [self_, out];

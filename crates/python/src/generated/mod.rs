@@ -12,6 +12,7 @@ mod binary;
 mod bincount_histc;
 mod bitwise_logical;
 mod cat_stack;
+mod cholesky;
 mod combinations;
 mod comparison;
 mod complex;
@@ -23,12 +24,14 @@ mod cov_corrcoef;
 mod cross_vecdot;
 mod cummax_cummin;
 mod cumsum_cumprod;
+mod det;
 mod diag;
 mod diff;
 mod distances;
 mod distributions;
 mod division;
 mod dropout;
+mod eigh;
 mod einsum;
 mod embedding;
 mod embedding_bag;
@@ -42,12 +45,16 @@ mod im2col;
 mod index_put;
 mod index_reduce;
 mod index_select;
+mod inverse;
 mod isin;
 mod kron_trace_block_diag;
 mod linear;
 mod loss;
+mod lstsq;
+mod lu;
 mod masked_select;
 mod matmul;
+mod matrix_exp;
 mod matrix_power;
 mod max_min;
 mod median_mode;
@@ -59,21 +66,26 @@ mod nonzero;
 mod normalization;
 mod norms;
 mod padding;
+mod pinv;
 mod pixel_shuffle;
 mod poisson_binomial;
 mod pooling;
 mod pow;
+mod qr;
 mod quantile;
 mod rand_randn;
 mod randperm;
 mod repeat;
 mod searchsorted;
 mod softmax;
+mod solve;
 mod sort;
 mod special;
 mod special_scalar;
 mod split;
 mod sum_prod_any;
+mod svd;
+mod tensorsolve;
 mod ternary;
 mod to_contiguous;
 mod trapezoid;
@@ -103,6 +115,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     bincount_histc::BINDINGS,
     bitwise_logical::BINDINGS,
     cat_stack::BINDINGS,
+    cholesky::BINDINGS,
     combinations::BINDINGS,
     comparison::BINDINGS,
     complex::BINDINGS,
@@ -114,12 +127,14 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     cross_vecdot::BINDINGS,
     cummax_cummin::BINDINGS,
     cumsum_cumprod::BINDINGS,
+    det::BINDINGS,
     diag::BINDINGS,
     diff::BINDINGS,
     distances::BINDINGS,
     distributions::BINDINGS,
     division::BINDINGS,
     dropout::BINDINGS,
+    eigh::BINDINGS,
     einsum::BINDINGS,
     embedding::BINDINGS,
     embedding_bag::BINDINGS,
@@ -133,12 +148,16 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     index_put::BINDINGS,
     index_reduce::BINDINGS,
     index_select::BINDINGS,
+    inverse::BINDINGS,
     isin::BINDINGS,
     kron_trace_block_diag::BINDINGS,
     linear::BINDINGS,
     loss::BINDINGS,
+    lstsq::BINDINGS,
+    lu::BINDINGS,
     masked_select::BINDINGS,
     matmul::BINDINGS,
+    matrix_exp::BINDINGS,
     matrix_power::BINDINGS,
     max_min::BINDINGS,
     median_mode::BINDINGS,
@@ -150,21 +169,26 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     normalization::BINDINGS,
     norms::BINDINGS,
     padding::BINDINGS,
+    pinv::BINDINGS,
     pixel_shuffle::BINDINGS,
     poisson_binomial::BINDINGS,
     pooling::BINDINGS,
     pow::BINDINGS,
+    qr::BINDINGS,
     quantile::BINDINGS,
     rand_randn::BINDINGS,
     randperm::BINDINGS,
     repeat::BINDINGS,
     searchsorted::BINDINGS,
     softmax::BINDINGS,
+    solve::BINDINGS,
     sort::BINDINGS,
     special::BINDINGS,
     special_scalar::BINDINGS,
     split::BINDINGS,
     sum_prod_any::BINDINGS,
+    svd::BINDINGS,
+    tensorsolve::BINDINGS,
     ternary::BINDINGS,
     to_contiguous::BINDINGS,
     trapezoid::BINDINGS,

@@ -12,7 +12,7 @@ bindings! {
     "renorm_": "`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`." {
         method 0 (input: tensor, p: scalar, dim: int, maxnorm: scalar) writes(0) renorm_;
     }
-    "linalg_matrix_norm" in "_linalg": "`max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity." {
+    "linalg_matrix_norm" in "_linalg": "`max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity; the largest and the smallest singular value for 2 and -2." {
         function (input: tensor, ord: scalar, dim: ints(0) = "[-2, -1]" DimVec::from_slice(&[-2, -1]),
             keepdim: boolean = "False" false, dtype: keyword optional dtype = "None" None) returns linalg_matrix_norm,
             out linalg_matrix_norm_out;

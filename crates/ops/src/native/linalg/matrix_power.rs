@@ -14,7 +14,14 @@ pub fn linalg_matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
         Shape(NAME, "self"),
         "A must be batches of square matrices, but they are {rows} by {columns} matrices"
     );
-    ensure!(n >= 0, NotImplemented(NAME, "n"), "negative powers need an inverse, which is not implemented");
+    if n < 0 {
+        let inverse = ops::linalg_inv(self_)?;
+        return match n.checked_neg() {
+            Some(1) => Ok(inverse),
+            Some(magnitude) => linalg_matrix_power(&inverse, magnitude),
+            None => bail!(Overflow(NAME, "n"), "expected an exponent above -2^63 but got {n}"),
+        };
+    }
     if n == 0 {
         let one = ops::eye(rows, Some(self_.dtype()), None, Some(self_.device()), None)?;
         return ops::clone(&one.expand(self_.sizes())?, Some(MemoryFormat::Contiguous));

@@ -21,7 +21,9 @@ fn two_dims(self_: &Tensor, dim: &[i64]) -> Result<[i64; 2]> {
     }
 }
 
-/// The maximum or, for negative orders, the minimum sum of magnitudes: of columns for order 1, of rows for infinity.
+/// The maximum or, for negative orders, the minimum sum of magnitudes: of columns for order 1, of rows for infinity. For orders 2 and
+/// -2, the largest or smallest singular value.
+/// For orders 2 and -2, the largest or smallest singular value.
 pub fn matrix_norm(
     self_: &Tensor,
     ord: Scalar,
@@ -34,10 +36,7 @@ pub fn matrix_norm(
     let (summed, compared) = if ord.abs() == 1.0 { (row, column) } else { (column, row) };
     match ord.abs() {
         1.0 | f64::INFINITY => {}
-        2.0 => bail!(
-            NotImplemented("linalg.matrix_norm", "ord"),
-            "orders 2 and -2 need singular values, which are not implemented"
-        ),
+        2.0 => return norm_by_values(self_, [row, column], Some(ord), keepdim, dtype),
         _ => bail!(InvalidArgument("linalg.matrix_norm", "ord"), "Order {ord} not supported."),
     }
     let sums = ops::linalg_vector_norm(self_, Scalar::Int(1), Some(&[summed]), true, dtype)?;
@@ -52,7 +51,25 @@ pub fn matrix_norm(
     if keepdim { Ok(norm) } else { norm.squeeze_dims(&[row, column]) }
 }
 
-/// The root of the sum of squares, "fro".
+/// A norm of singular values: their sum without an order, else the largest or smallest.
+fn norm_by_values(
+    self_: &Tensor,
+    dims: [i64; 2],
+    ord: Option<f64>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<Tensor> {
+    let converted = ops::to_dtype(self_, dtype.unwrap_or(self_.dtype()), false, false, None)?;
+    let norm = super::pinv::norm_of_values(&ops::movedim_intlist(&converted, &dims, &[-2, -1])?, ord)?;
+    if !keepdim {
+        return Ok(norm);
+    }
+    let mut dims = dims;
+    dims.sort_unstable();
+    dims.iter().try_fold(norm, |norm, dim| ops::unsqueeze(&norm, *dim))
+}
+
+/// The root of the sum of squares, "fro", or the sum of the singular values, "nuc".
 pub fn matrix_norm_named(
     self_: &Tensor,
     ord: &str,
@@ -63,10 +80,7 @@ pub fn matrix_norm_named(
     let dims = two_dims(self_, dim)?;
     match ord {
         "fro" => ops::linalg_vector_norm(self_, Scalar::Int(2), Some(&dims), keepdim, dtype),
-        "nuc" => bail!(
-            NotImplemented("linalg.matrix_norm", "ord"),
-            "the nuclear norm needs singular values, which are not implemented"
-        ),
+        "nuc" => norm_by_values(self_, dims, None, keepdim, dtype),
         _ => bail!(InvalidArgument("linalg.matrix_norm", "ord"), "Order {ord} not supported."),
     }
 }

@@ -147,6 +147,22 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor
 
 
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """A random matrix with orthonormal rows or columns, whichever are fewer: Saxe et al., 2014. Dimensions but the first are one."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    with flambeau.no_grad():
+        drawn = normal_(flambeau.empty(rows, columns, dtype=tensor.dtype), generator=generator)
+        q, r = flambeau.linalg.qr(drawn.t() if rows < columns else drawn)
+        # With the signs of R's diagonal, all orthogonal matrices are equally likely: Mezzadri, 2007.
+        q = q * flambeau.diagonal(r).sign()
+        return tensor.copy_((q.t() if rows < columns else q).reshape(tensor.shape)).mul_(gain)
+
+
 def _fans(tensor: Tensor) -> tuple[int, int]:
     """How many inputs an output has, and how many outputs an input has."""
     if tensor.ndim < 2:

@@ -1,0 +1,39 @@
+//! Factorizations and spectral decompositions of dense matrices, on slices, without tensors.
+//!
+//! Matrices are views of column-major slices ([`MatrixMut`], [`Matrix`]); functions overwrite them as LAPACK's do, in LAPACK's formats:
+//! pivots from 1, reflectors below the diagonal with their `tau`, `info`. Large parts of the work are products of matrices, which
+//! `flambeau-gemm` splits among threads by sizes alone. So results have the same bits for every number of threads, and a matrix has the
+//! same results alone as in a batch.
+//!
+//! Algorithms are written for a [`Field`], with conjugates where complex numbers need them. Spectral decompositions compute in f64:
+//! eigenvalues of f32 matrices are then correct to the last digit, and need neither scaling nor a tolerance of their own.
+
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
+mod bidiagonal;
+mod cholesky;
+mod field;
+mod hermitian;
+mod lu;
+mod matrix;
+mod qr;
+mod reflector;
+mod rotations;
+mod scaling;
+mod svd;
+#[cfg(test)]
+mod tests;
+mod triangular;
+
+pub use cholesky::cholesky;
+pub use field::{Field, Real};
+pub use hermitian::hermitian;
+pub use lu::{System, exchange_rows, lu, solve_factored};
+pub use matrix::{Matrix, MatrixMut};
+pub use qr::{householder_product, multiply_by_q, qr};
+pub use scaling::Failure;
+pub use svd::svd;
+pub use triangular::Triangular;

@@ -1,0 +1,304 @@
+//! Views of matrices, and the product that all block algorithms use.
+//!
+//! A view is made of a slice; its parts are views of disjoint elements. Indices are checked, except inside of the product.
+#![expect(unsafe_code, reason = "blocks of a matrix share its slice, and products take raw memory")]
+
+use crate::field::Field;
+use flambeau_gemm::{Gemm, Isa, gemm, scratch};
+use std::marker::PhantomData;
+
+/// A matrix to read. `conjugated` means that each element stands for its conjugate.
+///
+/// - (inside) Every index below `sizes` addresses an element that is borrowed for `'a`.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a, T> {
+    first: *const T,
+    sizes: [usize; 2],
+    strides: [isize; 2],
+    conjugated: bool,
+    elements: PhantomData<&'a [T]>,
+}
+
+/// A matrix to write.
+///
+/// - (exclusive) Every index below `sizes` addresses an element of its own, which no other view that is alive addresses.
+#[derive(Debug)]
+pub struct MatrixMut<'a, T> {
+    first: *mut T,
+    sizes: [usize; 2],
+    strides: [isize; 2],
+    elements: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: (exclusive): it is a mutable borrow of its elements.
+unsafe impl<T: Send> Send for MatrixMut<'_, T> {}
+// SAFETY: (inside): it is a shared borrow of its elements.
+unsafe impl<T: Sync> Send for Matrix<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Matrix<'_, T> {}
+
+/// How many elements a column-major matrix spans, which must be in the slice.
+fn check_span(length: usize, [rows, columns]: [usize; 2], pitch: usize) {
+    let span = if rows == 0 || columns == 0 { 0 } else { (columns - 1) * pitch + rows };
+    assert!(
+        pitch >= rows && span <= length,
+        "a matrix of {rows} x {columns}, pitch {pitch}, in {length} elements"
+    );
+}
+
+impl<'a, T: Field> Matrix<'a, T> {
+    /// A column-major matrix whose columns begin every `pitch` elements.
+    pub fn new(elements: &'a [T], rows: usize, columns: usize, pitch: usize) -> Self {
+        check_span(elements.len(), [rows, columns], pitch);
+        Self {
+            first: elements.as_ptr(),
+            sizes: [rows, columns],
+            strides: [1, pitch as isize],
+            conjugated: false,
+            elements: PhantomData,
+        }
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.sizes[0]
+    }
+
+    /// The number of columns.
+    pub fn columns(&self) -> usize {
+        self.sizes[1]
+    }
+
+    /// The transpose.
+    pub fn transposed(self) -> Self {
+        let ([m, n], [row, column]) = (self.sizes, self.strides);
+        Self { sizes: [n, m], strides: [column, row], ..self }
+    }
+
+    /// The conjugate transpose.
+    pub fn adjoint(self) -> Self {
+        self.transposed().conjugated()
+    }
+
+    /// The conjugate.
+    pub fn conjugated(self) -> Self {
+        Self { conjugated: !self.conjugated, ..self }
+    }
+
+    /// With the order of rows and of columns reversed, so that an upper triangle becomes a lower one.
+    pub fn reversed(self) -> Self {
+        let [row, column] = self.strides;
+        let last = |size: usize, stride: isize| (size.max(1) - 1) as isize * stride;
+        let first = self.first.wrapping_offset(last(self.sizes[0], row) + last(self.sizes[1], column));
+        Self { first, strides: [-row, -column], ..self }
+    }
+
+    /// The block of `sizes` that begins at a row and a column.
+    pub fn block(self, row: usize, column: usize, sizes: [usize; 2]) -> Self {
+        check_block(self.sizes, [row, column], sizes);
+        Self { first: self.first.wrapping_offset(offset(self.strides, row, column)), sizes, ..self }
+    }
+
+    /// An element.
+    pub fn at(&self, row: usize, column: usize) -> T {
+        assert!(row < self.sizes[0] && column < self.sizes[1], "an element outside of a matrix");
+        // SAFETY: (inside).
+        let value = unsafe { *self.first.offset(offset(self.strides, row, column)) };
+        if self.conjugated { value.conj() } else { value }
+    }
+
+    /// The elements, conjugated where the view says so.
+    fn copied(&self) -> Vec<T> {
+        let [rows, columns] = self.sizes;
+        scratch::collect((0..columns).flat_map(|j| (0..rows).map(move |i| self.at(i, j))))
+    }
+}
+
+fn offset([row, column]: [isize; 2], i: usize, j: usize) -> isize {
+    i as isize * row + j as isize * column
+}
+
+fn check_block(of: [usize; 2], at: [usize; 2], sizes: [usize; 2]) {
+    let inside = |d: usize| at[d] <= of[d] && sizes[d] <= of[d] - at[d];
+    assert!(inside(0) && inside(1), "a block of {sizes:?} at {at:?} of a matrix of {of:?}");
+}
+
+impl<'a, T: Field> MatrixMut<'a, T> {
+    /// A column-major matrix whose columns begin every `pitch` elements.
+    pub fn new(elements: &'a mut [T], rows: usize, columns: usize, pitch: usize) -> Self {
+        check_span(elements.len(), [rows, columns], pitch);
+        Self {
+            first: elements.as_mut_ptr(),
+            sizes: [rows, columns],
+            strides: [1, pitch as isize],
+            elements: PhantomData,
+        }
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.sizes[0]
+    }
+
+    /// The number of columns.
+    pub fn columns(&self) -> usize {
+        self.sizes[1]
+    }
+
+    /// The same matrix for a shorter time.
+    pub fn reborrow(&mut self) -> MatrixMut<'_, T> {
+        MatrixMut { first: self.first, sizes: self.sizes, strides: self.strides, elements: PhantomData }
+    }
+
+    /// The same matrix to read.
+    pub fn view(&self) -> Matrix<'_, T> {
+        Matrix {
+            first: self.first,
+            sizes: self.sizes,
+            strides: self.strides,
+            conjugated: false,
+            elements: PhantomData,
+        }
+    }
+
+    /// The transpose.
+    pub fn transposed(self) -> Self {
+        let ([m, n], [row, column]) = (self.sizes, self.strides);
+        Self { sizes: [n, m], strides: [column, row], ..self }
+    }
+
+    /// With the order of rows reversed.
+    pub fn rows_reversed(self) -> Self {
+        let [row, column] = self.strides;
+        let first = self.first.wrapping_offset((self.sizes[0].max(1) - 1) as isize * row);
+        Self { first, strides: [-row, column], ..self }
+    }
+
+    /// The block of `sizes` that begins at a row and a column.
+    pub fn block(self, row: usize, column: usize, sizes: [usize; 2]) -> Self {
+        check_block(self.sizes, [row, column], sizes);
+        Self { first: self.first.wrapping_offset(offset(self.strides, row, column)), sizes, ..self }
+    }
+
+    /// The columns before `at`, and those from there on.
+    pub fn split_columns(self, at: usize) -> (Self, Self) {
+        let [rows, columns] = self.sizes;
+        let part = |from: usize, count: usize| {
+            check_block(self.sizes, [0, from], [rows, count]);
+            let first = self.first.wrapping_offset(offset(self.strides, 0, from));
+            Self { first, sizes: [rows, count], strides: self.strides, elements: PhantomData }
+        };
+        assert!(at <= columns, "a split at {at} of {columns} columns");
+        (part(0, at), part(at, columns - at))
+    }
+
+    /// The rows before `at`, and those from there on.
+    pub fn split_rows(self, at: usize) -> (Self, Self) {
+        let (above, below) = self.transposed().split_columns(at);
+        (above.transposed(), below.transposed())
+    }
+
+    /// An element.
+    pub fn at(&self, row: usize, column: usize) -> T {
+        self.view().at(row, column)
+    }
+
+    /// Writes an element.
+    pub fn set(&mut self, row: usize, column: usize, value: T) {
+        assert!(row < self.sizes[0] && column < self.sizes[1], "an element outside of a matrix");
+        // SAFETY: (exclusive).
+        unsafe { *self.first.offset(offset(self.strides, row, column)) = value }
+    }
+
+    /// A column. Its elements must be adjacent.
+    pub fn column(&mut self, column: usize) -> &mut [T] {
+        self.column_pair(column, None).0
+    }
+
+    /// Two different columns. Their elements must be adjacent.
+    pub fn two_columns(&mut self, a: usize, b: usize) -> (&mut [T], &mut [T]) {
+        self.column_pair(a, Some(b))
+    }
+
+    fn column_pair(&mut self, a: usize, b: Option<usize>) -> (&mut [T], &mut [T]) {
+        let [rows, columns] = self.sizes;
+        let fits = a < columns && b.is_none_or(|b| b < columns && b != a);
+        assert!(
+            fits && (self.strides[0] == 1 || rows <= 1),
+            "columns {a} and {b:?} of {columns}, adjacent in memory"
+        );
+        let slice = |column: usize| {
+            // SAFETY: (exclusive), and the columns are different.
+            unsafe {
+                let first = self.first.offset(column as isize * self.strides[1]);
+                std::slice::from_raw_parts_mut(first, rows)
+            }
+        };
+        (slice(a), b.map_or(&mut [], slice))
+    }
+
+    /// Exchanges two rows.
+    pub fn swap_rows(&mut self, a: usize, b: usize) {
+        (0..self.sizes[1]).for_each(|column| self.swap_in_column(column, a, b));
+    }
+
+    /// Exchanges two elements of a column.
+    pub(crate) fn swap_in_column(&mut self, column: usize, a: usize, b: usize) {
+        if a != b {
+            let (x, y) = (self.at(a, column), self.at(b, column));
+            self.set(a, column, y);
+            self.set(b, column, x);
+        }
+    }
+
+    /// Sets all elements to one value.
+    pub fn fill(&mut self, value: T) {
+        for column in 0..self.sizes[1] {
+            for row in 0..self.sizes[0] {
+                self.set(row, column, value);
+            }
+        }
+    }
+
+    /// Copies a matrix of the same sizes.
+    pub fn copy_from(&mut self, from: &Matrix<'_, T>) {
+        assert!(self.sizes == from.sizes, "a copy of {:?} to {:?}", from.sizes, self.sizes);
+        for column in 0..self.sizes[1] {
+            for row in 0..self.sizes[0] {
+                self.set(row, column, from.at(row, column));
+            }
+        }
+    }
+
+    /// `self = alpha * a b + beta * self`. Unwinds with `OutOfMemory` if there is no memory for packing.
+    pub fn multiply_add(&mut self, alpha: T, a: &Matrix<'_, T>, b: &Matrix<'_, T>, beta: T) {
+        let ([m, n], k) = (self.sizes, a.sizes[1]);
+        assert!(
+            a.sizes[0] == m && b.sizes == [k, n],
+            "a product of {:?} and {:?} into {m} x {n}",
+            a.sizes,
+            b.sizes
+        );
+        // The product has no flag for conjugates: such operands are copied.
+        let conjugate = |x: &Matrix<'_, T>| (T::IS_COMPLEX && x.conjugated).then(|| x.copied());
+        let (a_copy, b_copy) = (conjugate(a), conjugate(b));
+        let a = a_copy.as_ref().map_or(*a, |copy| Matrix::new(copy, m, k, m));
+        let b = b_copy.as_ref().map_or(*b, |copy| Matrix::new(copy, k, n, k));
+        let product = Gemm {
+            m,
+            n,
+            k,
+            a: a.first,
+            a_strides: a.strides,
+            b: b.first,
+            b_strides: b.strides,
+            c: self.first,
+            c_strides: self.strides,
+            alpha,
+            beta,
+            addend: None,
+        };
+        // SAFETY: the instruction set was detected. (inside) for A and B; (exclusive) for C, so that it overlaps neither.
+        unsafe { gemm(Isa::detected(), &product) }
+    }
+}

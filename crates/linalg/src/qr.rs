@@ -1,0 +1,86 @@
+//! QR factorization by blocks of Householder reflectors, in LAPACK's format: `geqrf`, `orgqr` and `ormqr`.
+
+use crate::field::Field;
+use crate::matrix::{Matrix, MatrixMut};
+use crate::reflector::{Block, add_multiple, dot, reflector};
+
+/// Reflectors in a block.
+const BLOCK: usize = 32;
+
+/// Overwrites `a` with R, on and above the diagonal, and the vectors of the reflectors below it: `Q = H1 H2 .. Hk`.
+pub fn qr<T: Field>(mut a: MatrixMut<'_, T>, tau: &mut [T]) {
+    let (rows, columns) = (a.rows(), a.columns());
+    assert!(tau.len() == rows.min(columns), "{} reflectors for {rows} x {columns}", tau.len());
+    for (number, tau) in tau.chunks_mut(BLOCK).enumerate() {
+        let (at, width) = (number * BLOCK, tau.len());
+        let part = a.reborrow().block(at, at, [rows - at, columns - at]);
+        let (mut panel, mut rest) = part.split_columns(width);
+        factor_panel(&mut panel, tau);
+        if rest.columns() > 0 {
+            Block::new(&panel.view(), tau).apply(true, &mut rest);
+        }
+    }
+}
+
+fn factor_panel<T: Field>(panel: &mut MatrixMut<'_, T>, tau: &mut [T]) {
+    for (j, tau) in tau.iter_mut().enumerate() {
+        *tau = reflector(&mut panel.column(j)[j..]);
+        for k in j + 1..panel.columns() {
+            let (vector, column) = panel.two_columns(j, k);
+            apply_adjoint(&vector[j + 1..], *tau, &mut column[j..]);
+        }
+    }
+}
+
+/// `c = H' c`, for the reflector with `tail` after a 1.
+pub(crate) fn apply_adjoint<T: Field>(tail: &[T], tau: T, c: &mut [T]) {
+    let Some((first, rest)) = c.split_first_mut() else { return };
+    let factor = tau.conj() * (*first + dot(tail, rest));
+    *first = *first - factor;
+    add_multiple(rest, -factor, tail);
+}
+
+/// Overwrites `a`, whose first columns hold the vectors of reflectors, with the first columns of their product.
+pub fn householder_product<T: Field>(a: MatrixMut<'_, T>, tau: &[T]) {
+    let (rows, columns, count) = (a.rows(), a.columns(), tau.len());
+    assert!(count <= columns && columns <= rows, "{count} reflectors, {rows} x {columns}");
+    let mut a = a;
+    let mut vectors = flambeau_gemm::scratch::filled(T::ZERO, rows * count);
+    for (j, column) in vectors.chunks_exact_mut(rows.max(1)).enumerate() {
+        column.copy_from_slice(a.column(j));
+    }
+    a.fill(T::ZERO);
+    (0..columns).for_each(|j| a.set(j, j, T::ONE));
+    let vectors = Matrix::new(&vectors, rows, count, rows);
+    for (number, tau) in tau.chunks(BLOCK).enumerate().rev() {
+        let at = number * BLOCK;
+        let block = Block::new(&vectors.block(at, at, [rows - at, tau.len()]), tau);
+        // The columns before are those of the identity, which the block leaves as they are.
+        block.apply(false, &mut a.reborrow().block(at, at, [rows - at, columns - at]));
+    }
+}
+
+/// Overwrites `c` with `Q c` or, where `right`, with `c Q`, for `Q = H1 H2 .. Hk` of the reflectors in `vectors`; with `adjoint`, by
+/// the adjoint of Q.
+pub fn multiply_by_q<T: Field>(
+    vectors: Matrix<'_, T>,
+    tau: &[T],
+    [right, adjoint]: [bool; 2],
+    mut c: MatrixMut<'_, T>,
+) {
+    let (rows, columns) = (c.rows(), c.columns());
+    assert!(vectors.rows() == if right { columns } else { rows }, "reflectors of another length");
+    let blocks = tau.len().div_ceil(BLOCK);
+    // `Q c` begins with the last reflector, `Q' c` and `c Q` with the first.
+    for step in 0..blocks {
+        let number = if right == adjoint { blocks - 1 - step } else { step };
+        let at = number * BLOCK;
+        let tau = &tau[at..(at + BLOCK).min(tau.len())];
+        let block = Block::new(&vectors.block(at, at, [vectors.rows() - at, tau.len()]), tau);
+        if right {
+            block.apply_right(adjoint, c.reborrow().block(0, at, [rows, columns - at]));
+        } else {
+            block.apply(adjoint, &mut c.reborrow().block(at, 0, [rows - at, columns]));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Householder reflectors `H = I - tau v v'` with `v[0] = 1`, by LAPACK's conventions, and blocks of them.
+//!
+//! A block is `H1 H2 .. Hk = I - V T V'` with an upper triangular T: Schreiber and Van Loan, "A storage-efficient WY representation for
+//! products of Householder transformations" (1989).
+
+use crate::field::{Field, Real};
+use crate::matrix::{Matrix, MatrixMut};
+use flambeau_gemm::scratch;
+
+/// The root of the sum of squares, without overflow and underflow.
+pub(crate) fn norm<T: Field>(x: &[T]) -> T::Real {
+    let zero = T::Real::ZERO;
+    let largest = x.iter().map(|x| x.magnitude()).fold(zero, |a, b| if b > a || b.is_nan() { b } else { a });
+    if largest == zero || !largest.is_finite() {
+        return largest;
+    }
+    let squares = |scale: T::Real| -> T::Real {
+        let scaled = |x: &T| {
+            let size = x.magnitude() / scale;
+            size * size
+        };
+        x.iter().map(scaled).sum()
+    };
+    largest * squares(largest).sqrt()
+}
+
+/// The sum of `conj(x) * y`.
+pub(crate) fn dot<T: Field>(x: &[T], y: &[T]) -> T {
+    // Four sums, which an optimizer makes the lanes of a vector.
+    let mut sums = [T::ZERO; 4];
+    let (x4, y4) = (x.chunks_exact(4), y.chunks_exact(4));
+    let rest: T = x4.remainder().iter().zip(y4.remainder()).map(|(x, y)| x.conj() * *y).sum();
+    for (x, y) in x4.zip(y4) {
+        for lane in 0..4 {
+            sums[lane] = sums[lane] + x[lane].conj() * y[lane];
+        }
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
+}
+
+/// `y += alpha * x`.
+pub(crate) fn add_multiple<T: Field>(y: &mut [T], alpha: T, x: &[T]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y = *y + alpha * *x);
+}
+
+/// The reflector whose adjoint maps `x` to a multiple of the first unit vector: LAPACK's `larfg`. The first element of `x` becomes
+/// this multiple, which is real, the others become those of `v`. Returns `tau`.
+pub(crate) fn reflector<T: Field>(x: &mut [T]) -> T {
+    let Some((alpha, tail)) = x.split_first_mut() else { return T::ZERO };
+    let tail_norm = norm(tail);
+    if tail_norm == T::Real::ZERO && *alpha == T::from_real(alpha.re()) {
+        return T::ZERO;
+    }
+    let smallest = T::Real::SAFE_MIN / T::Real::EPSILON;
+    let size = norm(&[T::from_real(tail_norm), *alpha]);
+    if size < smallest {
+        // Too small for quotients with all digits.
+        let up = T::from_real(T::Real::ONE / smallest);
+        x.iter_mut().for_each(|x| *x = *x * up);
+        let tau = reflector(x);
+        x[0] = x[0] / up;
+        return tau;
+    }
+    let beta = -size.with_sign_of(alpha.re());
+    let divisor = *alpha - T::from_real(beta);
+    let tau = (T::from_real(beta) - *alpha) / T::from_real(beta);
+    tail.iter_mut().for_each(|x| *x = *x / divisor);
+    *alpha = T::from_real(beta);
+    tau
+}
+
+/// Reflectors as one block.
+pub(crate) struct Block<T> {
+    /// The vectors as columns, with ones and zeros above.
+    v: Vec<T>,
+    /// The triangular factor, column-major.
+    t: Vec<T>,
+    rows: usize,
+    count: usize,
+}
+
+impl<T: Field> Block<T> {
+    /// The reflectors below the diagonal of `a`.
+    pub(crate) fn new(a: &Matrix<'_, T>, tau: &[T]) -> Self {
+        let (rows, count) = (a.rows(), tau.len());
+        let mut v = scratch::filled(T::ZERO, rows * count);
+        for (j, column) in v.chunks_exact_mut(rows.max(1)).enumerate() {
+            column[j] = T::ONE;
+            (j + 1..rows).for_each(|i| column[i] = a.at(i, j));
+        }
+        let mut block = Self { v, t: scratch::filled(T::ZERO, count * count), rows, count };
+        block.make_factor(tau);
+        block
+    }
+
+    /// `T[..i, i] = -tau_i T[..i, ..i] V[.., ..i]' v_i`, column by column.
+    fn make_factor(&mut self, tau: &[T]) {
+        let (rows, count) = (self.rows, self.count);
+        let mut products = scratch::filled(T::ZERO, count * count);
+        let v = Matrix::new(&self.v, rows, count, rows);
+        MatrixMut::new(&mut products, count, count, count).multiply_add(T::ONE, &v.adjoint(), &v, T::ZERO);
+        for i in 0..count {
+            self.t[i * count + i] = tau[i];
+            for row in 0..i {
+                let sum: T = (row..i).map(|k| self.t[k * count + row] * products[i * count + k]).sum();
+                self.t[i * count + row] = -tau[i] * sum;
+            }
+        }
+    }
+
+    /// `c = H c`, or with the adjoint of H.
+    pub(crate) fn apply(&self, adjoint: bool, c: &mut MatrixMut<'_, T>) {
+        let v = Matrix::new(&self.v, self.rows, self.count, self.rows);
+        let t = Matrix::new(&self.t, self.count, self.count, self.count);
+        apply_factors(v, if adjoint { t.adjoint() } else { t }, c);
+    }
+
+    /// `c = c H`, or with the adjoint of H.
+    pub(crate) fn apply_right(&self, adjoint: bool, c: MatrixMut<'_, T>) {
+        // The transpose of `c H` is `H^T c^T`, and `H^T = I - conj(V) T^T V^T`.
+        let v = Matrix::new(&self.v, self.rows, self.count, self.rows).conjugated();
+        let t = Matrix::new(&self.t, self.count, self.count, self.count).transposed();
+        apply_factors(v, if adjoint { t.adjoint() } else { t }, &mut c.transposed());
+    }
+}
+
+/// `c -= V T V' c`.
+fn apply_factors<T: Field>(v: Matrix<'_, T>, t: Matrix<'_, T>, c: &mut MatrixMut<'_, T>) {
+    let (count, columns) = (v.columns(), c.columns());
+    let (mut w, mut tw) =
+        (scratch::filled(T::ZERO, count * columns), scratch::filled(T::ZERO, count * columns));
+    MatrixMut::new(&mut w, count, columns, count).multiply_add(T::ONE, &v.adjoint(), &c.view(), T::ZERO);
+    let w = Matrix::new(&w, count, columns, count);
+    MatrixMut::new(&mut tw, count, columns, count).multiply_add(T::ONE, &t, &w, T::ZERO);
+    c.multiply_add(-T::ONE, &v, &Matrix::new(&tw, count, columns, count), T::ONE);
+}

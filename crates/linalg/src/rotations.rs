@@ -1,0 +1,117 @@
+//! Plane rotations, collected by the iterations on bidiagonal and tridiagonal matrices and applied to vectors later, many at once.
+//!
+//! The rows of a matrix of vectors are independent. So threads take panels of rows, each small enough for the cache while hundreds of
+//! rotations pass over it: Van Zee, van de Geijn and Quintana-Orti, "Restructuring the tridiagonal and bidiagonal QR algorithms for
+//! performance" (2014).
+
+use crate::field::Field;
+use crate::matrix::MatrixMut;
+use flambeau_gemm::scratch;
+use flambeau_parallel::for_each_task;
+
+/// Rows of a panel.
+const PANEL: usize = 32;
+/// Rotations for each column that are collected before they are applied.
+const COLLECTED: usize = 64;
+
+/// Columns `x` and `y` become `c x + s y` and `c y - s x`.
+#[derive(Clone, Copy, Debug)]
+struct Rotation {
+    x: usize,
+    y: usize,
+    c: f64,
+    s: f64,
+}
+
+/// Rotations of the columns of a matrix, if there is one.
+pub(crate) struct Rotations<'a, T> {
+    matrix: Option<MatrixMut<'a, T>>,
+    waiting: Vec<Rotation>,
+}
+
+impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
+    /// Of the columns of `matrix`.
+    pub(crate) fn new(matrix: Option<MatrixMut<'a, T>>) -> Self {
+        Self { matrix, waiting: Vec::new() }
+    }
+
+    /// Rotates two columns, now or later.
+    pub(crate) fn rotate(&mut self, [x, y]: [usize; 2], c: f64, s: f64) {
+        let Some(matrix) = &self.matrix else { return };
+        scratch::push(&mut self.waiting, Rotation { x, y, c, s });
+        if self.waiting.len() >= COLLECTED * matrix.columns() {
+            self.apply();
+        }
+    }
+
+    /// Applies what is waiting.
+    fn apply(&mut self) {
+        let (Some(matrix), waiting) = (&mut self.matrix, &self.waiting) else { return };
+        let mut panels = scratch::with_capacity(matrix.rows().div_ceil(PANEL));
+        let mut rest = matrix.reborrow();
+        while rest.rows() > PANEL {
+            let (panel, below) = rest.split_rows(PANEL);
+            panels.push(panel);
+            rest = below;
+        }
+        panels.push(rest);
+        for_each_task(panels, |mut panel| {
+            for rotation in waiting {
+                let (x, y) = panel.two_columns(rotation.x, rotation.y);
+                rotate(x, y, T::from_real(rotation.c), T::from_real(rotation.s));
+            }
+        });
+        self.waiting.clear();
+    }
+
+    /// Orders columns so that column `i` is the former column `order[i]`, and negates those of `negated`, by their new numbers.
+    pub(crate) fn finish(mut self, order: &[usize], negated: &[bool]) {
+        self.apply();
+        let Some(matrix) = &mut self.matrix else { return };
+        let mut where_is = scratch::collect(0..order.len());
+        let mut what_is_at = where_is.clone();
+        for (to, from) in order.iter().enumerate() {
+            let at = where_is[*from];
+            if at != to {
+                let (x, y) = matrix.two_columns(to, at);
+                x.swap_with_slice(y);
+                let displaced = what_is_at[to];
+                (what_is_at[at], where_is[displaced]) = (displaced, at);
+                (what_is_at[to], where_is[*from]) = (*from, to);
+            }
+            if negated[to] {
+                matrix.column(to).iter_mut().for_each(|x| *x = -*x);
+            }
+        }
+    }
+}
+
+fn rotate<T: Field>(x: &mut [T], y: &mut [T], c: T, s: T) {
+    for (x, y) in x.iter_mut().zip(y) {
+        (*x, *y) = (c * *x + s * *y, c * *y - s * *x);
+    }
+}
+
+/// The rotation that maps `(f, g)` to `(r, 0)`: its cosine, its sine, and `r`.
+pub(crate) fn rotation_of(f: f64, g: f64) -> [f64; 3] {
+    if g == 0.0 {
+        return [1.0, 0.0, f];
+    }
+    if f == 0.0 {
+        return [0.0, 1f64.copysign(g), g.abs()];
+    }
+    let r = f.hypot(g).copysign(f);
+    [f / r, g / r, r]
+}
+
+/// The numbers of `0..values.len()` in the order of the values, equal ones as they were.
+pub(crate) fn order_of(values: &[f64], descending: bool) -> Vec<usize> {
+    let mut order = scratch::collect(0..values.len());
+    let compare = |a: &usize, b: &usize| values[*a].total_cmp(&values[*b]);
+    // Stable by the number, without the buffer of a stable sort.
+    order.sort_unstable_by(|a, b| {
+        let first = if descending { compare(b, a) } else { compare(a, b) };
+        first.then(a.cmp(b))
+    });
+    order
+}

@@ -1,0 +1,51 @@
+//! What precedes every spectral decomposition: one pass that finds numbers which are not finite, and a power of two by which a matrix
+//! of extreme numbers is scaled, so that no square overflows or underflows.
+
+use crate::field::Field;
+use crate::matrix::MatrixMut;
+
+/// Why there is no decomposition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// An element is infinite or NaN.
+    NotFinite,
+    /// This many values were not found after the greatest number of iterations.
+    NotConverged(usize),
+}
+
+/// Magnitudes between which nothing is scaled.
+const RANGE: std::ops::RangeInclusive<f64> = 1e-120..=1e120;
+
+/// The power of two by which a matrix was divided, as two factors: that of a subnormal number has no reciprocal in f64.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale([f64; 2]);
+
+impl Scale {
+    /// Multiplies what was computed of the scaled matrix.
+    pub(crate) fn undo(self, values: &mut [f64]) {
+        values.iter_mut().for_each(|value| *value = *value * self.0[0] * self.0[1]);
+    }
+}
+
+/// Divides `a` by a power of two if its largest number is extreme.
+pub(crate) fn scale<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Result<Scale, Failure> {
+    let mut largest = 0f64;
+    for j in 0..a.columns() {
+        for x in a.column(j).iter() {
+            if !x.is_finite() {
+                return Err(Failure::NotFinite);
+            }
+            largest = largest.max(x.pivot_size().min(f64::MAX));
+        }
+    }
+    if largest == 0.0 || RANGE.contains(&largest) {
+        return Ok(Scale([1.0; 2]));
+    }
+    let exponent = largest.log2().floor() as i32;
+    let factors = [exponent / 2, exponent - exponent / 2].map(|half| f64::from(half).exp2());
+    let down = factors.map(|factor| T::from_real(1.0 / factor));
+    for j in 0..a.columns() {
+        a.column(j).iter_mut().for_each(|x| *x = *x * down[0] * down[1]);
+    }
+    Ok(Scale(factors))
+}

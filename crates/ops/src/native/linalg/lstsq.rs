@@ -1,0 +1,120 @@
+//! Least squares.
+
+use super::matrices::{
+    batch_sizes, broadcast_batches, ensure_alike, ensure_float, matrix_sizes, mt, new, with_sizes,
+};
+use super::pinv::epsilon;
+use super::solve::is_vector;
+use crate::{Tensor, ops};
+use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, ensure};
+
+/// The names of LAPACK's drivers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Driver {
+    /// By a QR factorization, for matrices of full rank.
+    Gels,
+    /// By singular values, which are not returned.
+    Gelsy,
+    /// By singular values.
+    Gelsd,
+}
+
+/// The solution `X` of smallest norm among those that minimize the norm of `self_ X - b`, the squares of that norm for each column, the
+/// rank, and the singular values. What a driver does not compute has no elements.
+pub fn linalg_lstsq(
+    self_: &Tensor,
+    b: &Tensor,
+    rcond: Option<f64>,
+    driver: Option<&str>,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    const NAME: &str = "linalg.lstsq";
+    let [rows, columns] = matrix_sizes(NAME, "input", self_)?;
+    ensure_float(NAME, "input", self_)?;
+    ensure_alike(NAME, self_, "other", b)?;
+    let driver = match driver {
+        Some("gels") => Driver::Gels,
+        None | Some("gelsy") => Driver::Gelsy,
+        Some("gelsd" | "gelss") => Driver::Gelsd,
+        Some(other) => bail!(
+            InvalidArgument(NAME, "driver"),
+            "parameter `driver` should be one of (gels, gelsy, gelsd, gelss), but got {other}"
+        ),
+    };
+    let vector = is_vector(self_, b);
+    let right = if vector { ops::unsqueeze(b, -1)? } else { b.clone() };
+    let height = matrix_sizes(NAME, "other", &right)?[0];
+    ensure!(
+        height == rows,
+        Shape(NAME, "other"),
+        expected = rows,
+        got = height,
+        "input.size(-2) should match other.size({}), but got {expected} and {got}",
+        if vector { -1 } else { -2 }
+    );
+    let [a, right] = broadcast_batches(NAME, self_, &right)?;
+    let rcond = rcond.unwrap_or(epsilon(a.dtype()) * rows.max(columns) as f64);
+    let Solution { x, rank, values } =
+        if driver == Driver::Gels { by_qr(&a, &right)? } else { by_svd(&a, &right, rcond)? };
+    let full_rank = driver == Driver::Gels || is_full(&rank, columns)?;
+    let residuals =
+        if rows > columns && full_rank { squares(&a, &x, &right)? } else { empty(&a, a.dtype())? };
+    let x = if vector { ops::clone(&ops::squeeze_dim(&x, -1)?, None)? } else { x };
+    let values = if driver == Driver::Gelsd { values } else { empty(&a, a.dtype())? };
+    Ok((x, residuals, rank, values))
+}
+
+struct Solution {
+    x: Tensor,
+    rank: Tensor,
+    values: Tensor,
+}
+
+fn empty(like: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    new("linalg.lstsq", like, &[0], dtype)
+}
+
+/// A tall matrix: `R X = Q' b`. A wide one: its transpose is `Q R`, and `X = Q R'^-1 b`.
+fn by_qr(a: &Tensor, b: &Tensor) -> Result<Solution> {
+    let &[.., rows, columns] = a.sizes() else {
+        bail!(Internal("linalg.lstsq"), "a matrix without dimensions")
+    };
+    let x = if rows >= columns {
+        let (q, r) = ops::linalg_qr(a, "reduced")?;
+        ops::linalg_solve_triangular(&r, &ops::matmul(&mt(&q)?, b)?, true, true, false)?
+    } else {
+        let (q, r) = ops::linalg_qr(&mt(a)?, "reduced")?;
+        ops::matmul(&q, &ops::linalg_solve_triangular(&mt(&r)?, b, false, true, false)?)?
+    };
+    Ok(Solution { x, rank: empty(a, ScalarType::I64)?, values: empty(a, a.dtype())? })
+}
+
+fn by_svd(a: &Tensor, b: &Tensor, rcond: f64) -> Result<Solution> {
+    let (u, values, vh) = ops::linalg_svd(a, false, None)?;
+    if values.size(-1)? == 0 {
+        let sizes: DimVec = with_sizes(batch_sizes(a), &[a.size(-1)?, b.size(-1)?]);
+        let x = ops::zeros(&sizes, Some(a.dtype()), None, Some(a.device()), None)?;
+        let rank = ops::zeros(batch_sizes(a), Some(ScalarType::I64), None, Some(a.device()), None)?;
+        return Ok(Solution { x, rank, values });
+    }
+    let bound = ops::mul_scalar(&ops::narrow(&values, -1, 0, 1)?, Scalar::Float(rcond))?;
+    let keeps = ops::gt_tensor(&values, &bound)?;
+    let factors = ops::where_scalarother(&keeps, &ops::reciprocal(&values)?, Scalar::Int(0))?;
+    let inside = ops::mul_tensor(&ops::matmul(&mt(&u)?, b)?, &ops::unsqueeze(&factors, -1)?)?;
+    let rank = ops::sum_dim_intlist(&keeps, Some(&[-1]), false, None)?;
+    Ok(Solution { x: ops::matmul(&mt(&vh)?, &inside)?, rank, values })
+}
+
+/// Whether all matrices have full rank; those without elements on the host are taken to.
+fn is_full(rank: &Tensor, columns: i64) -> Result<bool> {
+    if !rank.device().is_cpu() {
+        return Ok(true);
+    }
+    ops::_local_scalar_dense(&ops::all(&ops::eq_scalar(rank, Scalar::Int(columns))?)?)
+        .map(|all| all.to_bool())
+}
+
+/// The sums of squares of the columns of `a x - b`.
+fn squares(a: &Tensor, x: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let rest = (ops::matmul(a, x)? - b)?;
+    ops::sum_dim_intlist(&ops::mul_tensor(&rest, &rest)?, Some(&[-2]), false, None)
+}

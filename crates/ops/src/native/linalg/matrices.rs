@@ -1,0 +1,205 @@
+//! What factorizations and decompositions share: checks of their arguments, column-major copies, loops over the matrices of a batch,
+//! and the errors that `info` stands for.
+
+use crate::native::guarded_slices::with_slices;
+use crate::parallel::parallel_for;
+use crate::structured::TensorSpec;
+use crate::{Tensor, ops, scratch};
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, error, shape};
+use flambeau_linalg::Failure;
+use std::sync::{Mutex, PoisonError};
+
+/// Checks that a tensor has matrices as its last two dimensions, and returns their sizes.
+pub(super) fn matrix_sizes(name: &str, argument: &str, tensor: &Tensor) -> Result<[i64; 2]> {
+    let &[.., rows, columns] = tensor.sizes() else {
+        bail!(Shape(name, argument), "The input tensor {argument} must have at least 2 dimensions.");
+    };
+    Ok([rows, columns])
+}
+
+/// Checks that the matrices are square, and returns the number of rows.
+pub(super) fn square_size(name: &str, argument: &str, tensor: &Tensor) -> Result<i64> {
+    let [rows, columns] = matrix_sizes(name, argument, tensor)?;
+    ensure!(
+        rows == columns,
+        Shape(name, argument),
+        "{argument} must be batches of square matrices, but they are {rows} by {columns} matrices"
+    );
+    Ok(rows)
+}
+
+/// Checks that elements are of f32 or f64.
+pub(super) fn ensure_float(name: &str, argument: &str, tensor: &Tensor) -> Result<()> {
+    let dtype = tensor.dtype();
+    ensure!(
+        dtype.is_floating_point(),
+        Dtype(name, argument),
+        got = dtype,
+        "Expected a floating point or complex tensor as input. Got {got}"
+    );
+    ensure!(
+        matches!(dtype, ScalarType::F32 | ScalarType::F64),
+        Dtype(name, argument),
+        got = dtype,
+        "Low precision dtypes not supported. Got {got}"
+    );
+    Ok(())
+}
+
+/// Checks that two arguments are of one type and on one device.
+pub(super) fn ensure_alike(name: &str, a: &Tensor, argument: &str, b: &Tensor) -> Result<()> {
+    ensure!(
+        a.dtype() == b.dtype(),
+        Dtype(name, argument),
+        expected = a.dtype(),
+        got = b.dtype(),
+        "Expected {argument} to have the dtype {expected} of the matrices, but got {got}"
+    );
+    super::matmul::ensure_same_device(name, a, &[b])
+}
+
+/// The sizes of the dimensions before the last two.
+pub(super) fn batch_sizes(tensor: &Tensor) -> &[i64] {
+    &tensor.sizes()[..tensor.dim().saturating_sub(2)]
+}
+
+/// The sizes of a batch, followed by others.
+pub(super) fn with_sizes(batch: &[i64], last: &[i64]) -> DimVec {
+    batch.iter().chain(last).copied().collect()
+}
+
+/// A new row-major tensor on the device of `like`.
+pub(super) fn new(name: &str, like: &Tensor, sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
+    TensorSpec::like(like, sizes).with_dtype(dtype).allocate(name)
+}
+
+/// A new tensor of column-major matrices on the device of `like`.
+pub(super) fn new_columns(name: &str, like: &Tensor, sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
+    let turned: DimVec = match sizes {
+        [batch @ .., rows, columns] => with_sizes(batch, &[*columns, *rows]),
+        _ => DimVec::from_slice(sizes),
+    };
+    let mut strides = shape::strides_for(&turned, MemoryFormat::Contiguous)?;
+    let rank = strides.len();
+    if rank >= 2 {
+        strides.swap(rank - 2, rank - 1);
+    }
+    TensorSpec::like(like, sizes).with_dtype(dtype).with_strides(strides).allocate(name)
+}
+
+/// A copy of column-major matrices, of another type.
+pub(super) fn columns_as(name: &str, tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    let made = new_columns(name, tensor, tensor.sizes(), dtype)?;
+    ops::copy_(&made, tensor, false)?;
+    Ok(made)
+}
+
+/// A copy of column-major matrices.
+pub(super) fn columns_of(name: &str, tensor: &Tensor) -> Result<Tensor> {
+    columns_as(name, tensor, tensor.dtype())
+}
+
+/// A row-major copy.
+pub(super) fn rows_of(name: &str, tensor: &Tensor) -> Result<Tensor> {
+    let made = new(name, tensor, tensor.sizes(), tensor.dtype())?;
+    ops::copy_(&made, tensor, false)?;
+    Ok(made)
+}
+
+/// The matrices of two tensors, both with the same batch dimensions.
+pub(super) fn broadcast_batches(name: &str, a: &Tensor, b: &Tensor) -> Result<[Tensor; 2]> {
+    let batch = shape::broadcast(batch_sizes(a), batch_sizes(b)).map_err(|e| e.in_operator(name))?;
+    let expand = |t: &Tensor| ops::expand(t, &with_sizes(&batch, &t.sizes()[t.dim() - 2..]), false);
+    Ok([expand(a)?, expand(b)?])
+}
+
+/// The transposes of the last two dimensions.
+pub(super) fn mt(tensor: &Tensor) -> Result<Tensor> {
+    ops::transpose_int(tensor, -2, -1)
+}
+
+/// Multiply-adds for which another thread is worthwhile.
+const WORTH_A_THREAD: usize = 1 << 16;
+/// Multiply-adds of a matrix from which on its own products use all threads.
+const LARGE: usize = 1 << 24;
+
+/// Calls `f` for each item of a batch, `work` multiply-adds each: several on a thread if they are small, one after another if each uses
+/// all threads.
+pub(super) fn for_each_matrix<I: Send>(items: impl Iterator<Item = I>, work: usize, f: impl Fn(I) + Sync) {
+    if work >= LARGE {
+        return items.for_each(f);
+    }
+    // A lock gives access to each item, without contention.
+    let items = scratch::collect(items.map(|item| Mutex::new(Some(item))));
+    parallel_for(0..items.len(), (WORTH_A_THREAD / work.max(1)).max(1), |part| {
+        for item in &items[part] {
+            if let Some(item) = item.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                f(item);
+            }
+        }
+    });
+}
+
+/// The `info` of a decomposition that iterates: LAPACK's for numbers that are not finite, or how many values were not found.
+pub(super) fn info_of(result: Result<(), Failure>) -> i32 {
+    match result {
+        Ok(()) => 0,
+        Err(Failure::NotFinite) => NOT_FINITE,
+        Err(Failure::NotConverged(count)) => count as i32,
+    }
+}
+
+/// The number of LAPACK's argument that holds the matrix, negated.
+const NOT_FINITE: i32 = -4;
+
+/// What a positive `info` means.
+#[derive(Clone, Copy)]
+pub(super) enum Problem {
+    LuFactor,
+    Cholesky,
+    Inverse,
+    Solve,
+    Eigenvalues,
+    SingularValues,
+}
+
+/// Fails for the first matrix whose `info` is not 0, in PyTorch's words. Does nothing for tensors without elements on the host.
+pub(super) fn ensure_solved(name: &str, info: &Tensor, problem: Problem) -> Result<()> {
+    if !info.device().is_cpu() {
+        return Ok(());
+    }
+    let info = ops::contiguous(info, MemoryFormat::Contiguous)?;
+    with_slices(name, &[&info], &[], |s| {
+        let values = s.read::<i32>(0)?;
+        let Some(at) = values.iter().position(|value| *value != 0) else { return Ok(()) };
+        let batch = if info.dim() == 0 { String::new() } else { format!(": (Batch element {at})") };
+        Err(error!(LinAlg, "{name}{batch}: {}", reason(problem, values[at]))
+            .with_operator(name)
+            .with_argument("A"))
+    })
+}
+
+fn reason(problem: Problem, info: i32) -> String {
+    const IN_VAIN: &str = "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated";
+    match problem {
+        _ if info == NOT_FINITE => {
+            "The algorithm failed to converge because the input matrix contained non-finite values."
+                .to_owned()
+        }
+        Problem::LuFactor => format!(
+            "U[{info},{info}] is zero and using it on lu_solve would result in a division by zero. If you still want \
+             to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+        ),
+        Problem::Cholesky => format!(
+            "The factorization could not be completed because the input is not positive-definite (the leading minor \
+             of order {info} is not positive-definite)."
+        ),
+        Problem::Inverse => format!(
+            "The diagonal element {info} is zero, the inversion could not be completed because the input matrix is \
+             singular."
+        ),
+        Problem::Solve => "The solver failed because the input matrix is singular.".to_owned(),
+        Problem::Eigenvalues => format!("{IN_VAIN} eigenvalues (error code: {info})."),
+        Problem::SingularValues => format!("{IN_VAIN} singular values (error code: {info})."),
+    }
+}

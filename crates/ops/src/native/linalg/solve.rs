@@ -1,0 +1,110 @@
+//! Systems of equations: triangular ones, and those that an LU factorization solves.
+
+use super::lu::{check_right_side, factor, linalg_lu_solve};
+use super::matrices::{
+    Problem, broadcast_batches, columns_of, ensure_alike, ensure_float, ensure_solved, for_each_matrix,
+    rows_of, square_size,
+};
+use crate::native::guarded_slices::with_slices;
+use crate::{Tensor, dispatch_all_types, ops};
+use flambeau_core::Result;
+use flambeau_linalg::{Matrix, MatrixMut, Triangular};
+
+/// The solution of `A X = B` or, where `left` is false, of `X A = B`, for a triangular `A`.
+pub fn linalg_solve_triangular(
+    self_: &Tensor,
+    b: &Tensor,
+    upper: bool,
+    left: bool,
+    unitriangular: bool,
+) -> Result<Tensor> {
+    const NAME: &str = "linalg.solve_triangular";
+    let n = square_size(NAME, "A", self_)?;
+    ensure_float(NAME, "A", self_)?;
+    ensure_alike(NAME, self_, "B", b)?;
+    check_right_side(NAME, n, b, left)?;
+    let [a, b] = broadcast_batches(NAME, self_, b)?;
+    // From the right it is the transposed system, whose columns are the rows of `X`.
+    let x = if left { columns_of(NAME, &b)? } else { rows_of(NAME, &b)? };
+    if x.numel() > 0 && x.device().is_cpu() {
+        let (a, n) = (columns_of(NAME, &a)?, n as usize);
+        let columns = x.numel() as usize * n / a.numel() as usize;
+        dispatch_all_types!(wide_floats, x.dtype(), NAME, T => with_slices(NAME, &[&a], &[&x], |s| {
+            let a = s.read::<T>(0)?;
+            let items = s.write::<T>(0)?.chunks_exact_mut(n * columns).enumerate();
+            for_each_matrix(items, n * n * columns, |(at, x)| {
+                let matrix = Matrix::new(&a[at * n * n..(at + 1) * n * n], n, n, n);
+                let a = Triangular { matrix, upper, unit: unitriangular };
+                let a = if left { a } else { a.transposed() };
+                a.solve(MatrixMut::new(x, n, columns, n));
+            });
+            Ok(())
+        }))?;
+    }
+    Ok(x)
+}
+
+/// The solution of a triangular system, and a copy of its matrix.
+pub fn triangular_solve(
+    self_: &Tensor,
+    a: &Tensor,
+    upper: bool,
+    transpose: bool,
+    unitriangular: bool,
+) -> Result<(Tensor, Tensor)> {
+    square_size("triangular_solve", "A", a)?;
+    let matrix = if transpose { super::matrices::mt(a)? } else { a.clone() };
+    let solution = ops::linalg_solve_triangular(&matrix, self_, upper != transpose, true, unitriangular)?;
+    Ok((solution, ops::clone(a, None)?))
+}
+
+/// Whether the right side is a batch of vectors: it has one dimension, or the sizes of `A` without the last.
+pub(super) fn is_vector(a: &Tensor, b: &Tensor) -> bool {
+    b.dim() == 1 || (a.dim() == b.dim() + 1 && *b.sizes() == a.sizes()[..b.dim()])
+}
+
+/// The solution with the factors, pivots and `info` of the matrix.
+pub fn _linalg_solve_ex(
+    a: &Tensor,
+    b: &Tensor,
+    left: bool,
+    check_errors: bool,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    const NAME: &str = "linalg.solve";
+    square_size(NAME, "A", a)?;
+    ensure_float(NAME, "A", a)?;
+    let vector = is_vector(a, b);
+    let right = match vector {
+        true if left => ops::unsqueeze(b, -1)?,
+        true => ops::unsqueeze(b, -2)?,
+        false => b.clone(),
+    };
+    check_right_side(NAME, a.sizes()[a.dim() - 1], &right, left)?;
+    ensure_alike(NAME, a, "B", b)?;
+    let (factors, pivots, info) = factor(NAME, a, true)?;
+    if check_errors {
+        ensure_solved("torch.linalg.solve_ex", &info, Problem::Solve)?;
+    }
+    let x = linalg_lu_solve(&factors, &pivots, &right, left, false)?;
+    let x = if vector { without_unit(&x, left)? } else { x };
+    Ok((x, factors, pivots, info))
+}
+
+/// A batch of single columns or rows as vectors, in a tensor of its own.
+fn without_unit(x: &Tensor, left: bool) -> Result<Tensor> {
+    let x = ops::squeeze_dim(x, if left { -1 } else { -2 })?;
+    rows_of("linalg.solve", &x)
+}
+
+/// The solution, and LAPACK's `info`.
+pub fn linalg_solve_ex(a: &Tensor, b: &Tensor, left: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
+    let (x, _, _, info) = ops::_linalg_solve_ex(a, b, left, check_errors)?;
+    Ok((x, info))
+}
+
+/// The solution of `A X = B`, or of `X A = B` where `left` is false.
+pub fn linalg_solve(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
+    let (x, _, _, info) = ops::_linalg_solve_ex(a, b, left, false)?;
+    ensure_solved("torch.linalg.solve", &info, Problem::Solve)?;
+    Ok(x)
+}

@@ -1,0 +1,166 @@
+"""Factorizations and decompositions against NumPy's, and what makes them fail."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import flambeau as fl
+from flambeau import linalg
+
+RANDOM = np.random.default_rng(0)
+SIZES = (0, 1, 2, 3, 8, 33, 65)
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return RANDOM.normal(size=shape)
+
+
+def definite(n: int) -> np.ndarray:
+    a = drawn(n, n)
+    return a @ a.T + np.eye(n)
+
+
+def ours(array: np.ndarray) -> fl.Tensor:
+    return fl.from_numpy(np.ascontiguousarray(array))
+
+
+def residual(expected: np.ndarray, got: np.ndarray) -> float:
+    """The largest difference, in units of the last digit of the norm."""
+    if expected.size == 0:
+        return 0.0
+    return float(np.abs(expected - got).max() / (np.finfo(expected.dtype).eps * max(np.linalg.norm(expected), 1e-300)))
+
+
+def no_worse(ours: float, lapack: float) -> None:
+    assert ours <= 3 * lapack + 10
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_factorizations_are_as_good_as_lapacks(n):
+    for shape in ((n, n), (n + 5, n), (n, n + 5)):
+        a = drawn(*shape)
+        p, lower, upper = (x.numpy() for x in linalg.lu(ours(a)))
+        no_worse(residual(a, p @ lower @ upper), 1)
+        q, r = (x.numpy() for x in linalg.qr(ours(a)))
+        theirs = np.linalg.qr(a)
+        no_worse(residual(a, q @ r), residual(a, theirs.Q @ theirs.R))
+        np.testing.assert_allclose(np.abs(r), np.abs(theirs.R), atol=1e-12)
+        u, s, vh = (x.numpy() for x in linalg.svd(ours(a), full_matrices=False))
+        theirs = np.linalg.svd(a, full_matrices=False)
+        no_worse(residual(a, u * s @ vh), residual(a, theirs.U * theirs.S @ theirs.Vh))
+        np.testing.assert_allclose(s, theirs.S, atol=1e-13 * (1 + s.max(initial=0)))
+        assert [x.shape for x in linalg.svd(ours(a))] == [(shape[0],) * 2, (min(shape),), (shape[1],) * 2]
+    spd = definite(n)
+    lower = linalg.cholesky(ours(spd)).numpy()
+    no_worse(residual(spd, lower @ lower.T), residual(spd, np.linalg.cholesky(spd) @ np.linalg.cholesky(spd).T))
+    values, vectors = (x.numpy() for x in linalg.eigh(ours(spd)))
+    theirs = np.linalg.eigh(spd)
+    no_worse(residual(spd, vectors * values @ vectors.T), residual(spd, theirs[1] * theirs[0] @ theirs[1].T))
+    np.testing.assert_allclose(values, theirs[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_systems_and_determinants(n):
+    a, b = drawn(n, n) + 3 * np.eye(n), drawn(n, 4)
+    np.testing.assert_allclose(linalg.solve(ours(a), ours(b)).numpy(), np.linalg.solve(a, b), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(linalg.inv(ours(a)).numpy(), np.linalg.inv(a), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(linalg.det(ours(a)).numpy(), np.linalg.det(a), rtol=1e-11)
+    sign, logarithm = linalg.slogdet(ours(a))
+    expected = np.linalg.slogdet(a)
+    assert sign.item() == expected.sign
+    np.testing.assert_allclose(logarithm.item(), expected.logabsdet, rtol=1e-11, atol=1e-12)
+
+
+def test_results_have_names_layouts_and_types():
+    a = ours(definite(3)[None].repeat(2, axis=0))
+    factors = linalg.lu_factor_ex(a)
+    assert factors.LU is factors[0] and factors.pivots.dtype == factors.info.dtype == fl.int32
+    assert linalg.eigh(a).eigenvalues.shape == (2, 3)
+    assert linalg.svd(a).Vh.shape == (2, 3, 3)
+    assert linalg.slogdet(a)._fields == ("sign", "logabsdet")
+    assert linalg.lstsq(a, a)._fields == ("solution", "residuals", "rank", "singular_values")
+    for made in (linalg.cholesky(a), linalg.inv(a), linalg.solve(a, a), linalg.lu_factor(a)[0], linalg.qr(a).Q):
+        assert made.stride() == (9, 1, 3)
+    out = fl.empty(0, dtype=fl.float64)
+    assert linalg.inv(a, out=out) is out and out.shape == (2, 3, 3)
+    assert a.det().shape == (2,) and a.inverse().equal(linalg.inv(a)) and fl.logdet(a).shape == (2,)
+
+
+def test_errors_are_pytorchs():
+    singular = fl.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [2.0, 4.0]]])
+    assert issubclass(linalg.LinAlgError, RuntimeError)
+    with pytest.raises(linalg.LinAlgError, match=r"^linalg.inv: \(Batch element 1\): The diagonal element 2 is zero"):
+        linalg.inv(singular)
+    with pytest.raises(linalg.LinAlgError, match="^torch.linalg.solve: The solver failed because the input matrix is singular."):
+        linalg.solve(singular[1], fl.ones(2))
+    with pytest.raises(linalg.LinAlgError, match="the leading minor of order 2 is not positive-definite"):
+        linalg.cholesky(singular[1])
+    with pytest.raises(RuntimeError, match="Low precision dtypes not supported"):
+        linalg.inv(singular.half())
+    with pytest.raises(RuntimeError, match="Expected a floating point or complex tensor as input"):
+        linalg.inv(singular.long())
+    assert linalg.inv_ex(singular).info.tolist() == [0, 2]
+    assert linalg.cholesky_ex(singular).info.tolist() == [0, 2]
+    assert linalg.det(singular).tolist() == [1.0, 0.0]
+
+
+def test_numbers_that_are_not_finite_end_at_once():
+    start = time.monotonic()
+    for bad in (float("nan"), float("inf")):
+        a = ours(definite(200))
+        a[100, 100] = bad
+        for call in (linalg.eigh, linalg.eigvalsh, linalg.svd, linalg.svdvals, linalg.pinv):
+            with pytest.raises(linalg.LinAlgError, match="non-finite values"):
+                call(a)
+        linalg.lu_factor_ex(a), linalg.qr(a), linalg.det(a), fl.matrix_exp(a)
+        assert linalg.cholesky_ex(a).info > 0 or bad > 0
+    assert time.monotonic() - start < 20
+
+
+def test_spectral_values_of_f32_are_right_to_the_last_digit():
+    a = definite(100).astype(np.float32)
+    exact = np.linalg.eigvalsh(a.astype(np.float64))
+    error = np.abs(linalg.eigvalsh(ours(a)).numpy() - exact).max() / (np.finfo(np.float32).eps * exact.max())
+    assert error <= 1
+
+
+def test_composed_functions():
+    a = drawn(5, 3)
+    np.testing.assert_allclose(linalg.pinv(ours(a)).numpy(), np.linalg.pinv(a), atol=1e-13)
+    np.testing.assert_allclose(linalg.lstsq(ours(a), ours(drawn(5, 2))).solution.shape, (3, 2))
+    assert linalg.matrix_rank(ours(np.outer(a[:, 0], a[0]))).item() == 1
+    np.testing.assert_allclose(linalg.cond(ours(a)).item(), np.linalg.cond(a))
+    for order in (2, -2, "nuc", "fro"):
+        np.testing.assert_allclose(linalg.matrix_norm(ours(a), order).item(), np.linalg.norm(a, order))
+    square = drawn(3, 3)
+    np.testing.assert_allclose(linalg.matrix_power(ours(square), -3).numpy(), np.linalg.matrix_power(square, -3), rtol=1e-9)
+    np.testing.assert_allclose(fl.matrix_exp(ours(np.diag([1.0, -2.0, 30.0]))).numpy(), np.diag(np.exp([1.0, -2.0, 30.0])), rtol=1e-13)
+    rotation = fl.matrix_exp(fl.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=fl.float64)).numpy()
+    np.testing.assert_allclose(rotation, [[np.cos(1), -np.sin(1)], [np.sin(1), np.cos(1)]], rtol=1e-14)
+    np.testing.assert_allclose(linalg.tensorinv(ours(drawn(2, 3, 6))).shape, (6, 2, 3))
+
+
+def test_gradients_reach_the_argument():
+    a = ours(definite(4)).requires_grad_()
+    (linalg.cholesky(a).sum() + linalg.eigvalsh(a).sum() + linalg.det(a) + linalg.svdvals(a).sum()).backward()
+    assert a.grad is not None and bool(fl.isfinite(a.grad).all())
+    singular = fl.zeros(2, 2, dtype=fl.float64, requires_grad=True)
+    with fl.no_grad():
+        singular[0, 0] = 2.0
+    linalg.det(singular).backward()
+    # Cofactors: PyTorch's gradient is 0 here.
+    np.testing.assert_allclose(singular.grad.numpy(), [[0.0, 0.0], [0.0, 2.0]], atol=1e-14)
+
+
+def test_orthogonal_weights_are_orthogonal():
+    fl.manual_seed(0)
+    for shape in ((4, 7), (7, 4), (5, 2, 3)):
+        weight = fl.nn.init.orthogonal_(fl.empty(*shape), gain=2.0)
+        flat = weight.reshape(shape[0], -1).numpy()
+        gram = flat @ flat.T if flat.shape[0] <= flat.shape[1] else flat.T @ flat
+        np.testing.assert_allclose(gram, 4 * np.eye(gram.shape[0]), atol=1e-5)
+    with pytest.raises(ValueError, match="2 or more dimensions"):
+        fl.nn.init.orthogonal_(fl.empty(3))

@@ -1,0 +1,263 @@
+//! References of linear algebra in float64, by textbook methods: elimination, reflections, and Jacobi's rotations.
+
+use crate::array::Array;
+
+/// The matrices of the last two dimensions.
+pub(super) fn matrices(a: &Array) -> Vec<Array> {
+    let (batch, sizes) = a.sizes.split_at(a.sizes.len() - 2);
+    let count = sizes.iter().product::<usize>();
+    (0..batch.iter().product())
+        .map(|at: usize| Array::new(sizes, a.data[at * count..(at + 1) * count].to_vec()))
+        .collect()
+}
+
+/// Results of equal sizes, one for each matrix of `a`, in its batch dimensions.
+pub(super) fn stacked(a: &Array, parts: &[Array], sizes: &[usize]) -> Array {
+    let batch = &a.sizes[..a.sizes.len() - 2];
+    Array::new(&[batch, sizes].concat(), parts.iter().flat_map(|part| part.data.clone()).collect())
+}
+
+/// `f` of each matrix.
+pub(super) fn each(a: &Array, sizes: &[usize], f: impl Fn(&Array) -> Array) -> Array {
+    stacked(a, &matrices(a).iter().map(f).collect::<Vec<_>>(), sizes)
+}
+
+pub(super) fn build(rows: usize, columns: usize, f: impl Fn(usize, usize) -> f64) -> Array {
+    Array::new(&[rows, columns], (0..rows * columns).map(|at| f(at / columns, at % columns)).collect())
+}
+
+pub(super) fn identity(rows: usize, columns: usize) -> Array {
+    build(rows, columns, |i, j| f64::from(u8::from(i == j)))
+}
+
+/// The transposes of the last two dimensions.
+pub(super) fn turned(a: &Array) -> Array {
+    let rank = a.sizes.len();
+    let mut dims: Vec<usize> = (0..rank).collect();
+    dims.swap(rank - 2, rank - 1);
+    a.permute(&dims)
+}
+
+fn at(a: &Array, i: usize, j: usize) -> f64 {
+    a.data[i * a.sizes[1] + j]
+}
+
+fn set(a: &mut Array, i: usize, j: usize, value: f64) {
+    let columns = a.sizes[1];
+    a.data[i * columns + j] = value;
+}
+
+/// The packed factors and the pivots, from 1.
+pub(super) fn lu(a: &Array, pivoting: bool) -> (Array, Vec<f64>) {
+    let (mut a, mut pivots) = (a.clone(), vec![]);
+    let (rows, columns) = (a.sizes[0], a.sizes[1]);
+    for k in 0..rows.min(columns) {
+        let larger = |x: &usize, y: &usize| at(&a, *x, k).abs().total_cmp(&at(&a, *y, k).abs());
+        let pivot = if pivoting { (k..rows).rev().max_by(larger).unwrap_or(k) } else { k };
+        pivots.push(pivot as f64 + 1.0);
+        for j in 0..columns {
+            let (x, y) = (at(&a, k, j), at(&a, pivot, j));
+            set(&mut a, k, j, y);
+            set(&mut a, pivot, j, x);
+        }
+        for i in k + 1..rows {
+            let factor = at(&a, i, k) / at(&a, k, k);
+            set(&mut a, i, k, factor);
+            for j in k + 1..columns {
+                let value = at(&a, i, j) - factor * at(&a, k, j);
+                set(&mut a, i, j, value);
+            }
+        }
+    }
+    (a, pivots)
+}
+
+/// `P`, `L` and `U`.
+pub(super) fn unpacked(factors: &Array, pivots: &[f64]) -> [Array; 3] {
+    let (rows, columns) = (factors.sizes[0], factors.sizes[1]);
+    let count = rows.min(columns);
+    let mut order: Vec<usize> = (0..rows).collect();
+    pivots.iter().enumerate().for_each(|(row, pivot)| order.swap(row, *pivot as usize - 1));
+    let p = build(rows, rows, |i, j| f64::from(u8::from(order[j] == i)));
+    let below = |i: usize, j: usize| if i > j { at(factors, i, j) } else { f64::from(u8::from(i == j)) };
+    let above = |i: usize, j: usize| if i <= j { at(factors, i, j) } else { 0.0 };
+    [p, build(rows, count, below), build(count, columns, above)]
+}
+
+pub(super) fn det(a: &Array) -> f64 {
+    let (factors, pivots) = lu(a, true);
+    let sign = pivots.iter().zip(1..).filter(|(pivot, row)| **pivot as usize != *row).count();
+    (0..a.sizes[0]).map(|i| at(&factors, i, i)).product::<f64>() * if sign % 2 == 0 { 1.0 } else { -1.0 }
+}
+
+/// By elimination of all other rows.
+pub(super) fn inverse(a: &Array) -> Array {
+    let n = a.sizes[0];
+    let mut wide = build(n, 2 * n, |i, j| if j < n { at(a, i, j) } else { f64::from(u8::from(i + n == j)) });
+    for k in 0..n {
+        let larger = |x: &usize, y: &usize| at(&wide, *x, k).abs().total_cmp(&at(&wide, *y, k).abs());
+        let pivot = (k..n).max_by(larger).unwrap_or(k);
+        for j in 0..2 * n {
+            let (x, y) = (at(&wide, k, j), at(&wide, pivot, j));
+            set(&mut wide, k, j, y);
+            set(&mut wide, pivot, j, x);
+        }
+        let divisor = at(&wide, k, k);
+        (0..2 * n).for_each(|j| {
+            let value = at(&wide, k, j) / divisor;
+            set(&mut wide, k, j, value);
+        });
+        for i in (0..n).filter(|i| *i != k) {
+            let factor = at(&wide, i, k);
+            for j in 0..2 * n {
+                let value = at(&wide, i, j) - factor * at(&wide, k, j);
+                set(&mut wide, i, j, value);
+            }
+        }
+    }
+    build(n, n, |i, j| at(&wide, i, n + j))
+}
+
+/// The lower factor.
+pub(super) fn cholesky(a: &Array) -> Array {
+    let n = a.sizes[0];
+    let mut l = build(n, n, |_, _| 0.0);
+    for i in 0..n {
+        for j in 0..=i {
+            let rest = at(a, i, j) - (0..j).map(|k| at(&l, i, k) * at(&l, j, k)).sum::<f64>();
+            let value = if i == j { rest.sqrt() } else { rest / at(&l, j, j) };
+            set(&mut l, i, j, value);
+        }
+    }
+    l
+}
+
+/// LAPACK's `geqrf`: R with the vectors of reflectors below its diagonal, and `tau`.
+pub(super) fn reflectors(a: &Array) -> (Array, Vec<f64>) {
+    let (mut a, mut taus) = (a.clone(), vec![]);
+    let (rows, columns) = (a.sizes[0], a.sizes[1]);
+    for k in 0..rows.min(columns) {
+        let alpha = at(&a, k, k);
+        let tail: f64 = (k + 1..rows).map(|i| at(&a, i, k).powi(2)).sum();
+        if tail == 0.0 {
+            taus.push(0.0);
+            continue;
+        }
+        let beta = -(alpha * alpha + tail).sqrt().copysign(alpha);
+        let tau = (beta - alpha) / beta;
+        taus.push(tau);
+        for i in k + 1..rows {
+            let value = at(&a, i, k) / (alpha - beta);
+            set(&mut a, i, k, value);
+        }
+        set(&mut a, k, k, beta);
+        for j in k + 1..columns {
+            let sum = at(&a, k, j) + (k + 1..rows).map(|i| at(&a, i, k) * at(&a, i, j)).sum::<f64>();
+            for i in k..rows {
+                let v = if i == k { 1.0 } else { at(&a, i, k) };
+                let value = at(&a, i, j) - tau * v * sum;
+                set(&mut a, i, j, value);
+            }
+        }
+    }
+    (a, taus)
+}
+
+/// The square product of the reflectors below the diagonal of `a`.
+pub(super) fn product_of_reflectors(a: &Array, tau: &[f64]) -> Array {
+    let rows = a.sizes[0];
+    tau.iter().enumerate().fold(identity(rows, rows), |q, (k, tau)| {
+        let v = |i: usize| {
+            if i == k {
+                1.0
+            } else if i > k {
+                at(a, i, k)
+            } else {
+                0.0
+            }
+        };
+        q.matmul(&build(rows, rows, |i, j| f64::from(u8::from(i == j)) - tau * v(i) * v(j)))
+    })
+}
+
+/// U, the singular values in descending order, and V, of a matrix with at least as many rows as columns: one-sided Jacobi rotations
+/// make its columns orthogonal.
+fn tall_svd(a: &Array) -> (Array, Vec<f64>, Array) {
+    let (rows, columns) = (a.sizes[0], a.sizes[1]);
+    let (mut u, mut v) = (a.clone(), identity(columns, columns));
+    let dot = |a: &Array, p: usize, q: usize| (0..rows).map(|i| at(a, i, p) * at(a, i, q)).sum::<f64>();
+    for _ in 0..40 {
+        for p in 0..columns {
+            for q in p + 1..columns {
+                let (x, y, z) = (dot(&u, p, p), dot(&u, q, q), dot(&u, p, q));
+                if z.abs() <= 1e-17 * (x * y).sqrt() || z == 0.0 {
+                    continue;
+                }
+                let half = (y - x) / (2.0 * z);
+                let t = 1f64.copysign(half) / (half.abs() + half.hypot(1.0));
+                let c = 1.0 / t.hypot(1.0);
+                for (matrix, count) in [(&mut u, rows), (&mut v, columns)] {
+                    for i in 0..count {
+                        let (a, b) = (at(matrix, i, p), at(matrix, i, q));
+                        set(matrix, i, p, c * a - c * t * b);
+                        set(matrix, i, q, c * t * a + c * b);
+                    }
+                }
+            }
+        }
+    }
+    let norms: Vec<f64> = (0..columns).map(|j| dot(&u, j, j).sqrt()).collect();
+    let mut order: Vec<usize> = (0..columns).collect();
+    order.sort_by(|a, b| norms[*b].total_cmp(&norms[*a]));
+    let left = build(rows, columns, |i, j| at(&u, i, order[j]) / norms[order[j]].max(f64::MIN_POSITIVE));
+    let right = build(columns, columns, |i, j| at(&v, i, order[j]));
+    (left, order.iter().map(|j| norms[*j]).collect(), right)
+}
+
+/// The same of any matrix.
+pub(super) fn svd(a: &Array) -> (Array, Vec<f64>, Array) {
+    if a.sizes[0] >= a.sizes[1] {
+        return tall_svd(a);
+    }
+    let (u, values, v) = tall_svd(&turned(a));
+    (v, values, u)
+}
+
+/// The eigenvalues of a symmetric matrix in ascending order: those of a positive definite matrix are its singular values.
+pub(super) fn eigenvalues(a: &Array) -> Vec<f64> {
+    let n = a.sizes[0];
+    let shift = a.data.iter().map(|x| x * x).sum::<f64>().sqrt() + 1.0;
+    let (_, values, _) = tall_svd(&build(n, n, |i, j| at(a, i, j) + if i == j { shift } else { 0.0 }));
+    values.iter().rev().map(|value| value - shift).collect()
+}
+
+/// The pseudoinverse, where singular values up to `tolerance` count as 0.
+pub(super) fn pseudoinverse(a: &Array, tolerance: impl Fn(&[f64]) -> f64) -> Array {
+    let (u, values, v) = svd(a);
+    let least = tolerance(&values);
+    let count = values.len();
+    let scaled =
+        build(a.sizes[1], count, |i, j| if values[j] > least { at(&v, i, j) / values[j] } else { 0.0 });
+    scaled.matmul(&turned(&u))
+}
+
+/// The exponential by its series, after halving and before squaring.
+pub(super) fn exponential(a: &Array) -> Array {
+    let n = a.sizes[0];
+    let small = a.map(|x| x / 256.0);
+    let (mut sum, mut term) = (identity(n, n), identity(n, n));
+    for k in 1..20 {
+        term = term.matmul(&small).map(|x| x / f64::from(k));
+        sum = sum.zip(&term, |a, b| a + b);
+    }
+    (0..8).fold(sum, |power, _| power.matmul(&power))
+}
+
+/// The lower or the upper triangle.
+pub(super) fn triangle(a: &Array, upper: bool, unit: bool) -> Array {
+    build(a.sizes[0], a.sizes[1], |i, j| match (i == j, if upper { i < j } else { i > j }) {
+        (true, _) if unit => 1.0,
+        (true, _) | (_, true) => at(a, i, j),
+        _ => 0.0,
+    })
+}
