@@ -14,9 +14,10 @@ from ._flambeau import *  # type: ignore[assignment] # noqa: F403
 from ._flambeau import __version__ as __version__, _linalg as _linalg, _nn as _nn, _special as _special
 from ._size import Size as Size
 from ._modes import enable_grad as enable_grad, inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled
-from . import _copying, _exchange, _functions, _methods, _overrides
+from . import _copying, _default_device, _exchange, _functions, _methods, _overrides
 from ._exchange import *  # noqa: F403
 from ._functions import *  # noqa: F403
+from ._default_device import get_default_device as get_default_device, set_default_device as set_default_device
 from ._limits import finfo as finfo, iinfo as iinfo
 from . import autograd as autograd, linalg as linalg, special as special
 
@@ -25,17 +26,36 @@ _exchange.install(Tensor)  # noqa: F405
 _copying.install(Tensor, UntypedStorage)  # noqa: F405
 _overrides.install(Tensor)  # noqa: F405
 _functions.install(Tensor, Generator)  # noqa: F405
+_default_device.install(device)  # noqa: F405
 globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.ALIASES.items())
 
 if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
+    from . import amp as amp, distributions as distributions, random as random, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler, utils as utils
     from .serialization import load as load, save as save
 
 
+_MODULES = (
+    "amp",
+    "distributions",
+    "func",
+    "multiprocessing",
+    "nn",
+    "optim",
+    "overrides",
+    "profiler",
+    "random",
+    "testing",
+    "torch",
+    "utils",
+    "viz",
+)
+
+
 def __getattr__(name: str) -> Any:
     """Modules that not every program needs are imported on first access."""
-    if name in ("func", "multiprocessing", "nn", "overrides", "optim", "profiler", "utils", "viz"):
+    if name in _MODULES:
         from importlib import import_module
 
         return import_module(f"flambeau.{name}")

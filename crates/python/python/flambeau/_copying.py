@@ -27,6 +27,23 @@ def untyped_storage(self):
     return found
 
 
+def _storage_from_file(filename, shared=False, nbytes=0):
+    """The first bytes of a file, in memory of its own; memory that is shared with the file is not implemented."""
+    if shared:
+        raise NotImplementedError("UntypedStorage.from_file: memory that is shared with a file is not implemented")
+    with open(filename, "rb") as file:
+        data = file.read(nbytes)
+    if len(data) < nbytes:
+        raise RuntimeError(f"UntypedStorage.from_file: expected {nbytes} bytes but {filename} has {len(data)}")
+    return UntypedStorage.frombytes(data)
+
+
+def _storage_item(self, index):
+    """A byte, or of a slice a storage with a copy of the bytes."""
+    whole = self._tensor(_flambeau.uint8, (len(self),), (1,), 0)
+    return whole[index].clone().untyped_storage() if isinstance(index, slice) else int(whole[index])
+
+
 def share_memory_(self):
     """Moves the elements to shared memory: processes that get the tensor, or are forked, see the same ones."""
     if not self.is_meta:
@@ -128,4 +145,5 @@ def install(tensor, storage):
     """Puts the methods on the classes."""
     for method in (untyped_storage, share_memory_, is_shared, __reduce_ex__, __copy__, __deepcopy__):
         setattr(tensor, method.__name__, method)
+    storage.from_file, storage.__getitem__ = staticmethod(_storage_from_file), _storage_item
     storage.__reduce__, storage.__deepcopy__ = _reduce_storage, _deepcopy_storage

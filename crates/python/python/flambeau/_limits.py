@@ -14,12 +14,17 @@ _FLOATS = {
     "float16": (16, 2.0**-10, 65504.0, 2.0**-14, 2.0**-24),
     "bfloat16": (16, 2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126, 2.0**-133),
     "float32": (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126, 2.0**-149),
+    # There are no tensors of these; packages read their limits.
+    "float8_e4m3fn": (8, 0.125, 448.0, 2.0**-6, 2.0**-9),
+    "float8_e4m3fnuz": (8, 0.125, 240.0, 2.0**-7, 2.0**-10),
+    "float8_e5m2": (8, 0.25, 57344.0, 2.0**-14, 2.0**-16),
+    "float8_e5m2fnuz": (8, 0.125, 57344.0, 2.0**-15, 2.0**-17),
     "float64": (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022, 2.0**-1074),
 }
 
 
 def _name(dtype: dtype) -> str:
-    return str(dtype).removeprefix("flambeau.")
+    return str(dtype).split(".")[-1]
 
 
 class finfo:
@@ -32,7 +37,7 @@ class finfo:
             raise TypeError("flambeau.finfo() requires a floating point input type. Use flambeau.iinfo to handle integers")
         self.bits, self.eps, self.max, self.tiny, self.smallest_subnormal = _FLOATS[self.dtype]
         self.min, self.smallest_normal = -self.max, self.tiny
-        self.resolution = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}[self.dtype]
+        self.resolution = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}.get(self.dtype, 1.0)
 
     def __repr__(self) -> str:
         return (

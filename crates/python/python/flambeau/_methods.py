@@ -61,6 +61,88 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     return tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+# The package's name in the names of types: PyTorch's where programs written for it run.
+PACKAGE = "flambeau"
+
+
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """On a CUDA device, of which there may be none."""
+    from ._flambeau import device as device_class
+
+    chosen = device_class("cuda") if device is None else device_class("cuda", device) if isinstance(device, int) else device
+    return self.to(chosen, non_blocking=non_blocking)
+
+
+def pin_memory(self, device=None):
+    """The tensor itself: memory is pinned for copies to accelerators only."""
+    return self
+
+
+def is_pinned(self, device=None):
+    """False: memory is pinned for copies to accelerators only."""
+    return False
+
+
+def fill_diagonal_(self, fill_value, wrap=False):
+    """Fills the main diagonal; with `wrap` that of a tall matrix begins again below its square part."""
+    if self.dim() < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.dim() > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    rows, columns = self.shape[0], self.shape[1]
+    if self.dim() == 2:
+        step = columns + 1
+        for start in range(0, rows if wrap else 1, step):
+            self[start : start + columns].diagonal().fill_(fill_value)
+        return self
+    from ._flambeau import arange
+
+    self[(arange(rows),) * self.dim()] = fill_value
+    return self
+
+
+def apply_(self, callable):
+    """Replaces each element by a function of it."""
+    from ._flambeau import tensor
+
+    values = [callable(value) for value in self.reshape(-1).tolist()]
+    return self.copy_(tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+def map_(self, tensor, callable):
+    """Replaces each element by a function of it and of another tensor's."""
+    from ._flambeau import tensor as make
+
+    pairs = zip(self.reshape(-1).tolist(), tensor.expand_as(self).reshape(-1).tolist())
+    return self.copy_(make([callable(*pair) for pair in pairs], dtype=self.dtype).reshape(self.shape))
+
+
+def new(self, *data, device=None):
+    """A tensor of this type: of given sizes, not initialised, or with given elements."""
+    from ._flambeau import Tensor, empty, tensor
+
+    if not data or all(type(size) is int for size in data):
+        return empty(data or (0,), dtype=self.dtype, device=device or self.device)
+    if type(data[0]) is type(self.shape):
+        return empty(data[0], dtype=self.dtype, device=device or self.device)
+    return data[0].to(self.dtype).clone() if isinstance(data[0], Tensor) else tensor(data[0], dtype=self.dtype)
+
+
+def storage(self):
+    """The bytes below the tensor, which have no type of elements."""
+    return self.untyped_storage()
+
+
+def storage_type(self):
+    """The class of the bytes below the tensor."""
+    return type(self.untyped_storage())
+
+
+def _false(self):
+    """False: there are no such tensors."""
+    return False
+
+
 # The types of elements in the names that tensors of a type had before there were dtypes.
 TYPE_NAMES = {
     "BoolTensor": "bool",
@@ -82,9 +164,12 @@ def type_(self, dtype=None, non_blocking=False):
 
     if dtype is None:
         names = {dtype: name for name, dtype in TYPE_NAMES.items()}
-        return f"flambeau.{names[str(self.dtype).split('.')[-1]]}"
+        return f"{PACKAGE}.{names[str(self.dtype).split('.')[-1]]}"
     if isinstance(dtype, str) and dtype.split(".")[-1] in TYPE_NAMES:
         dtype = getattr(_flambeau, TYPE_NAMES[dtype.split(".")[-1]])
+    elif isinstance(dtype, type):
+        # A class of tensors of one type, such as PyTorch's `FloatTensor`.
+        dtype = vars(dtype)["dtype"]
     return self.to(dtype, non_blocking)
 
 
@@ -161,6 +246,10 @@ ALIASES = {
 
 def install(tensor):
     """Puts the methods on the class."""
+    for method in (cuda, pin_memory, is_pinned, fill_diagonal_, apply_, map_, new, storage, storage_type):
+        setattr(tensor, method.__name__, method)
+    for name in ("is_xpu", "is_mps", "is_nested", "is_mkldnn", "is_sparse_csr", "is_mtia", "is_hpu", "is_xla", "is_ipu", "is_maia"):
+        setattr(tensor, name, property(_false))
     for method in (__init__, __rlshift__, __rrshift__, __reversed__, get_device, new_tensor, set_, is_conj, is_neg):
         setattr(tensor, method.__name__, method)
     for attribute in (H, mH, is_quantized):

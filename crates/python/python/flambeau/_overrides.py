@@ -55,6 +55,9 @@ def _collect(value, found, depth=DEPTH):
 def call_override(func, args, kwargs):
     """Calls the overrides of the arguments' classes for `func`, until one does not return NotImplemented."""
     overloaded = _overloaded_args(args, kwargs)
+    if not overloaded:
+        # A class between `Tensor` and one without overrides, such as a subclass of it and of `nn.Parameter`, has these methods too.
+        return func(*args, **kwargs)
     types = tuple(type(value) for value in overloaded)
     for value in overloaded:
         answer = type(value).__flambeau_function__(func, types, args, kwargs)
@@ -133,6 +136,9 @@ def _reflected(name):
 def _init_subclass(cls, **named):
     """Enables the overrides of a new subclass, for the special methods that Python looks up on the class too."""
     super(Tensor, cls).__init_subclass__(**named)
+    if "__torch_function__" in cls.__dict__ and "__flambeau_function__" not in cls.__dict__:
+        # PyTorch's name for the same protocol.
+        cls.__flambeau_function__ = cls.__dict__["__torch_function__"]
     if cls.__flambeau_function__ is None:
         return
     _flambeau._enable_overrides()
@@ -161,5 +167,5 @@ def handle_flambeau_function(func, relevant_args, *args, **kwargs):
 
 def install(tensor):
     """Puts the protocol on the class."""
-    tensor.__flambeau_function__ = classmethod(_default)
+    tensor.__flambeau_function__ = tensor.__torch_function__ = classmethod(_default)
     tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from flambeau._structure import Flattened, is_flat, restored
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import IO, Any
 
     from flambeau import Tensor
 
@@ -43,16 +43,42 @@ ARCHIVE = b"PK\x03\x04"
 STRUCTURE = "flambeau.structure"
 
 
-def save(value: Any, path: Path, notes: Mapping[str, str] | None = None) -> None:
+def save(value: Any, path: Path | IO[bytes], notes: Mapping[str, str] | None = None) -> None:
     """Writes tensors by name, or tensors, numbers and texts in nested dicts, lists and tuples, to `path`, and notes beside them.
 
-    The file is written completely before it replaces the previous one, whose permissions it gets, and which stays as it was if
+    A file object is written to at its position. The file of a path is written completely before it replaces the previous one, whose permissions it gets, and which stays as it was if
     this fails. Nobody can write to the tensors meanwhile.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        return _save_to_object(value, path, notes)
     if is_flat(value):
         return _save(value, path, notes)
     flattened = Flattened(value)
     return _save(flattened.tensors, path, {**(notes or {}), STRUCTURE: flattened.text})
+
+
+def _save_to_object(value: Any, file: IO[bytes], notes: Mapping[str, str] | None) -> None:
+    """Writes to a file object by a file of its own, which is whole before the first byte is written."""
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "file")
+        save(value, path, notes)
+        with open(path, "rb") as made:
+            shutil.copyfileobj(made, file)
+
+
+def _load_from_object(file: IO[bytes]) -> Any:
+    """Reads the rest of a file object by a file of its own."""
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "file")
+        with open(path, "wb") as made:
+            shutil.copyfileobj(file, made)
+        return load(path)
 
 
 def _save(tensors: Mapping[str, Tensor], path: Path, notes: Mapping[str, str] | None) -> None:
@@ -72,7 +98,7 @@ def _check(tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None) -> No
             raise TypeError(f"expected notes to be texts but got {type(value).__name__} under {key!r}")
 
 
-def load(path: Path, map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:
+def load(path: Path | IO[bytes], map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:
     """What was saved, in memory of its own; the tensors by name of a file that another program wrote.
 
     Files of `torch.save` are known by their first bytes. They may hold tensors, numbers, texts, lists, tuples and dicts;
@@ -83,6 +109,8 @@ def load(path: Path, map_location: Any = None, *, weights_only: bool = True, mma
         raise ValueError("load: only tensors and plain values are read, never programs; weights_only=False has no meaning here")
     if mmap or (map_location is not None and flambeau.device(map_location).type != "cpu"):
         raise NotImplementedError("load: tensors are read into memory of their own on the host")
+    if not isinstance(path, (str, os.PathLike)):
+        return _load_from_object(path)
     if _is_archive(path):
         return _flambeau._load_pytorch(os.fsdecode(path))
     return load_with_notes(path)[0]

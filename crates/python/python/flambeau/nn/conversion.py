@@ -54,9 +54,16 @@ class Converts:
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
+        # A memory format is for weights and images of its number of dimensions; other tensors stay as they are.
+        memory_format = kwargs.pop("memory_format", None)
+        dimensions = {flambeau.channels_last: (4, 5), flambeau.channels_last_3d: (4, 5)}.get(memory_format, ())
+
         def convert(tensor: Tensor) -> Tensor:
+            if memory_format is not None and tensor.dim() in dimensions:
+                chosen = flambeau.channels_last if tensor.dim() == 4 else flambeau.channels_last_3d
+                return tensor.to(device, dtype if tensor.is_floating_point() else None, memory_format=chosen)
             if tensor.is_floating_point():
-                return tensor.to(*args, **kwargs)
+                return tensor.to(*args, **kwargs) if args or kwargs else tensor
             return tensor if device is None else tensor.to(device)
 
         return self._apply(convert)

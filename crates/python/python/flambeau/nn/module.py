@@ -18,6 +18,46 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound="Module")
 
+# Hooks of all modules, and functions that are called when a parameter, buffer or module is registered.
+_global_forward_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_forward_pre_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_parameter_registration_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_buffer_registration_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_module_registration_hooks: OrderedDict[int, Any] = OrderedDict()
+
+
+def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+    """Calls `hook(module, args, output)` after `forward` of every module; what it returns, if not None, replaces the output."""
+    return add_hook(_global_forward_hooks, hook)
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, args)` before `forward` of every module; what it returns, if not None, replaces the arguments."""
+    return add_hook(_global_forward_pre_hooks, hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, name, param)` for every parameter that is registered; what it returns, if not None, replaces it."""
+    return add_hook(_global_parameter_registration_hooks, hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, name, buffer)` for every buffer that is registered; what it returns, if not None, replaces it."""
+    return add_hook(_global_buffer_registration_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, name, part)` for every module that is registered; what it returns, if not None, replaces it."""
+    return add_hook(_global_module_registration_hooks, hook)
+
+
+def _announced(hooks: OrderedDict[int, Any], module: Any, name: str, value: Any) -> Any:
+    """What the registration hooks make of a value."""
+    for hook in hooks.values():
+        changed = hook(module, name, value)
+        value = value if changed is None else changed
+    return value
+
 
 class Module(HasState, Converts):
     """A layer, or a network of layers.
@@ -55,13 +95,22 @@ class Module(HasState, Converts):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks or self._backward_pre_hooks:
             return self._call_with_hooks(args, kwargs)
+        if _global_forward_hooks or _global_forward_pre_hooks:
+            return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
         try:
+            for hook in list(_global_forward_pre_hooks.values()):
+                changed = hook(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
             args, kwargs = self._run_pre_hooks(args, kwargs)
             result = self._forward_with_gates(args, kwargs)
+            for hook in list(_global_forward_hooks.values()):
+                changed = hook(self, args, result)
+                result = result if changed is None else changed
             for key, hook in list(self._forward_hooks.items()):
                 called.add(key)
                 result = self._run_hook(key, hook, args, kwargs, result)
@@ -112,6 +161,10 @@ class Module(HasState, Converts):
         flags = ((self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call))
         return add_hook(self._forward_hooks, hook, prepend, *flags)
 
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The older name of `register_full_backward_hook`, which is called for the module as a whole too."""
+        return self.register_full_backward_hook(hook)
+
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls `hook(module, grad_output)` in the backward pass; what it returns, if not None, replaces the gradients."""
         return add_hook(self._backward_pre_hooks, hook, prepend)
@@ -137,14 +190,14 @@ class Module(HasState, Converts):
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
                 "To express it as a function of another Tensor, compute the value in the forward() method."
             )
-        self._parameters[name] = param
+        self._parameters[name] = _announced(_global_parameter_registration_hooks, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that is not trained; `state_dict` has it if `persistent`."""
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (flambeau.Tensor or None required)")
-        self._buffers[name] = tensor
+        self._buffers[name] = _announced(_global_buffer_registration_hooks, self, name, tensor)
         keep = self._non_persistent_buffers_set
         keep.discard(name) if persistent else keep.add(name)
 
@@ -153,7 +206,7 @@ class Module(HasState, Converts):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name("module", name, self._modules)
-        self._modules[name] = module
+        self._modules[name] = _announced(_global_module_registration_hooks, self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """The same as `add_module`."""
@@ -211,10 +264,11 @@ class Module(HasState, Converts):
                 self.__dict__[members].pop(name, None)
         if own_kind == "_parameters":
             self.register_parameter(name, value)  # type: ignore[arg-type]
-        elif own_kind == "_modules":
-            self.add_module(name, value)  # type: ignore[arg-type]
-        else:
+        elif own_kind == "_buffers":
             self.register_buffer(name, value, value.persistent)  # type: ignore[arg-type, union-attr]
+        else:
+            # As in PyTorch the class is not searched for the name: its `__getattr__` may look into the module that is new.
+            self._modules[name] = _announced(_global_module_registration_hooks, self, name, value)
 
     def __delattr__(self, name: str) -> None:
         for members in (self._parameters, self._buffers, self._modules):
@@ -361,6 +415,12 @@ class Module(HasState, Converts):
             param.requires_grad_(requires_grad)
         return self
 
+    def _get_backward_hooks(self) -> tuple[list[Any], list[Any]]:
+        return list(self._backward_hooks.values()), []
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return Module.__call__(self, *args, **kwargs)
+
     def share_memory(self) -> Module:
         """Moves parameters and buffers to shared memory: processes that get the module train the same ones."""
         for tensor in (*self.parameters(), *self.buffers()):
@@ -371,6 +431,13 @@ class Module(HasState, Converts):
         """Takes the gradients away, or makes them 0."""
         for param in self.parameters():
             clear_grad(param, set_to_none)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: modules run as they are."""
+
+    def cuda(self: T, device: Any = None) -> T:
+        """Moves everything to a CUDA device."""
+        return self.to(flambeau.device("cuda") if device is None or isinstance(device, int) else device)
 
     # Text.
 

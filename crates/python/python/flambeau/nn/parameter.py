@@ -18,7 +18,7 @@ class Parameter(Tensor):
     """
 
     # Operators treat it as a plain tensor: their results are no parameters.
-    __flambeau_function__ = None
+    __flambeau_function__ = __torch_function__ = None
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
@@ -42,7 +42,7 @@ class Buffer(Tensor):
     """A tensor that becomes a buffer of the module it is assigned to; `persistent` says whether `state_dict` has it."""
 
     persistent: bool
-    __flambeau_function__ = None
+    __flambeau_function__ = __torch_function__ = None
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         if data is None:
@@ -50,3 +50,65 @@ class Buffer(Tensor):
         made = Tensor._make_subclass(cls, data.detach(), data.requires_grad)
         made.persistent = persistent
         return made
+
+
+def _materialize(tensor: Any, shape: Any, device: Any, dtype: Any, cls: type) -> None:
+    """Gives a tensor without sizes its sizes, in place, and the class that is not lazy."""
+    for name, value, own in (("device", device, tensor.device), ("dtype", dtype, tensor.dtype)):
+        if value is not None and value != own:
+            raise NotImplementedError(f"materialize: a tensor keeps its {name}, {own}; got {value}")
+    requires_grad = tensor.requires_grad
+    with flambeau.no_grad():
+        tensor.requires_grad_(False).resize_(shape)
+    tensor.__class__ = cls
+    tensor.requires_grad_(requires_grad)
+
+
+class UninitializedParameter(Parameter):
+    """A parameter whose sizes are not known yet: `materialize` sets them."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        return Tensor._make_subclass(cls, flambeau.empty(0, device=device, dtype=dtype), requires_grad)
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Gives it sizes; the elements are not initialised."""
+        _materialize(self, shape, device, dtype, self.cls_to_become)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return type(self), (self.requires_grad, self.device, self.dtype)
+
+
+class UninitializedBuffer(Tensor):
+    """A buffer whose sizes are not known yet."""
+
+    __flambeau_function__ = __torch_function__ = None
+    cls_to_become = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
+        made = Tensor._make_subclass(cls, flambeau.empty(0, device=device, dtype=dtype), requires_grad)
+        made.persistent = persistent
+        return made
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Gives it sizes; the elements are not initialised."""
+        _materialize(self, shape, device, dtype, Buffer)
+
+
+UninitializedTensorMixin = (UninitializedParameter, UninitializedBuffer)
+
+
+def is_lazy(param: object) -> bool:
+    """Whether the sizes of a parameter or buffer are not known yet."""
+    return isinstance(param, UninitializedTensorMixin)

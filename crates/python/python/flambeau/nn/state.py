@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from flambeau import Tensor
 
-EXTRA_STATE = "_extra_state"
+EXTRA_STATE = _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class IncompatibleKeys(tuple[list[str], list[str]]):
@@ -34,6 +34,9 @@ class IncompatibleKeys(tuple[list[str], list[str]]):
         return f"_IncompatibleKeys(missing_keys={self[0]}, unexpected_keys={self[1]})"
 
     __str__ = __repr__
+
+
+_IncompatibleKeys = IncompatibleKeys
 
 
 class HasState:
@@ -76,6 +79,16 @@ class HasState:
         """Calls `hook(module, incompatible_keys)` after loading; it may take keys out of the lists."""
         return add_hook(self._load_state_dict_post_hooks, hook)
 
+    def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
+        """PyTorch's name from before the hook got the module, which packages use."""
+        if with_module:
+            return self.register_load_state_dict_pre_hook(hook)
+        return self.register_load_state_dict_pre_hook(lambda module, *args: hook(*args))
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """PyTorch's name from before hooks could not replace the state: what it returns, if not None, does."""
+        return add_hook(self._state_dict_hooks, hook)
+
     def get_extra_state(self) -> Any:
         """What else a module saves; a subclass that has it has `set_extra_state` as well."""
         raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
@@ -85,9 +98,13 @@ class HasState:
         raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
 
     def state_dict(
-        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """Parameters and persistent buffers by name; without history, unless `keep_vars`. They share their elements."""
+        # The older form has the same arguments without names.
+        given = dict(zip(("destination", "prefix", "keep_vars"), args))
+        destination, prefix = given.get("destination", destination), given.get("prefix", prefix)
+        keep_vars = given.get("keep_vars", keep_vars)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()  # type: ignore[attr-defined]
@@ -101,7 +118,8 @@ class HasState:
             if module is not None:
                 module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
-            hook(self, destination, prefix, metadata)
+            changed = hook(self, destination, prefix, metadata)
+            destination = destination if changed is None else changed
         return destination
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:

@@ -31,6 +31,27 @@ class _Required:
 required = _Required()
 
 
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A `step` of a subclass's own, with the hooks before and after it, once where it calls another `step`."""
+    import functools
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self.__dict__.get("_is_stepping") or "_hooks" not in self.__dict__:
+            return step(self, *args, **kwargs)
+        self.__dict__["_is_stepping"] = True
+        try:
+            given, kwargs = self._before_step((self, *args), kwargs)
+            result = step(*given, **kwargs)
+            for hook in self._hooks["step_post"].values():
+                hook(self, given, kwargs)
+            return result
+        finally:
+            del self.__dict__["_is_stepping"]
+
+    return hooked
+
+
 class Optimizer:
     """Changes parameters by their gradients.
 
@@ -55,6 +76,11 @@ class Optimizer:
             raise ValueError("optimizer got an empty parameter list")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)  # type: ignore[arg-type]
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "step" in cls.__dict__:
+            setattr(cls, "step", _with_hooks(cls.__dict__["step"]))
 
     def add_param_group(self, param_group: Group) -> None:
         """Adds parameters, with options of their own; those it does not name are the optimiser's."""
@@ -98,7 +124,10 @@ class Optimizer:
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates all parameters that have a gradient; `closure` computes the loss, which is returned, and the gradients."""
-        args, kwargs = self._before_step((self,), {"closure": closure} if closure is not None else {})
+        hooked = self.__dict__.get("_is_stepping", False)
+        args, kwargs = (self,), {"closure": closure} if closure is not None else {}
+        if not hooked:
+            args, kwargs = self._before_step(args, kwargs)
         closure = kwargs.get("closure")
         with flambeau.no_grad():
             loss = None
@@ -113,7 +142,7 @@ class Optimizer:
                 self.__dict__.pop("_scratch", None)
                 self.__dict__.pop("_created", None)
         self._steps_taken += 1
-        for hook in self._hooks["step_post"].values():
+        for hook in () if hooked else self._hooks["step_post"].values():
             hook(self, args, kwargs)
         return loss
 
@@ -261,6 +290,9 @@ class Optimizer:
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def __repr__(self) -> str:
         text = type(self).__name__ + " ("

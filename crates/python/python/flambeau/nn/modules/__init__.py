@@ -153,8 +153,8 @@ from flambeau.nn.modules.resampling import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
-from flambeau.nn.modules.rnn import GRU, LSTM, RNN
-from flambeau.nn.modules.rnn_cell import GRUCell, LSTMCell, RNNCell
+from flambeau.nn.modules.rnn import GRU, LSTM, RNN, RNNBase
+from flambeau.nn.modules.rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from flambeau.nn.modules.sparse import (
     Embedding,
 )
@@ -270,7 +270,9 @@ __all__ = [
     "PoissonNLLLoss",
     "RMSNorm",
     "RNN",
+    "RNNBase",
     "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",

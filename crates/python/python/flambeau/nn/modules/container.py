@@ -197,7 +197,9 @@ class ModuleDict(Module):
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
-        self.update({} if modules is None else modules)
+        # A subclass may refuse `update`, or need what its own `__init__` sets after this.
+        if modules is not None:
+            self.update(modules)
 
     def __getitem__(self, key: str) -> Module:
         return self._modules[key]  # type: ignore[return-value]

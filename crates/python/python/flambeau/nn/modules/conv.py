@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class _Convolution(Module):
+class _ConvNd(Module):
     """What convolutions have in common; a subclass says how many dimensions it has."""
 
     dims: int
@@ -112,7 +112,7 @@ def _check(
         raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode='{padding_mode}'")
 
 
-class Conv1d(_Convolution):
+class Conv1d(_ConvNd):
     """`[N, C, L]` to `[N, O, L']`."""
 
     dims = 1
@@ -122,7 +122,7 @@ class Conv1d(_Convolution):
         return F.conv1d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class Conv2d(_Convolution):
+class Conv2d(_ConvNd):
     """`[N, C, H, W]` to `[N, O, H', W']`."""
 
     dims = 2
@@ -132,7 +132,7 @@ class Conv2d(_Convolution):
         return F.conv2d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class Conv3d(_Convolution):
+class Conv3d(_ConvNd):
     """`[N, C, D, H, W]` to `[N, O, D', H', W']`."""
 
     dims = 3
@@ -142,7 +142,7 @@ class Conv3d(_Convolution):
         return F.conv3d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class _TransposedConvolution(_Convolution):
+class _ConvTransposeNd(_ConvNd):
     """What transposed convolutions have in common: their arguments come in another order."""
 
     transposed = True
@@ -190,7 +190,7 @@ class _TransposedConvolution(_Convolution):
         return tuple(size - low for size, low in zip(sizes, smallest))
 
 
-class ConvTranspose1d(_TransposedConvolution):
+class ConvTranspose1d(_ConvTransposeNd):
     """`[N, C, L]` to `[N, O, L']` by the transposed convolution."""
 
     dims = 1
@@ -201,7 +201,7 @@ class ConvTranspose1d(_TransposedConvolution):
         return F.conv_transpose1d(input, self.weight, self.bias, *sizes)  # type: ignore[arg-type]
 
 
-class ConvTranspose2d(_TransposedConvolution):
+class ConvTranspose2d(_ConvTransposeNd):
     """`[N, C, H, W]` to `[N, O, H', W']` by the transposed convolution."""
 
     dims = 2
@@ -212,7 +212,7 @@ class ConvTranspose2d(_TransposedConvolution):
         return F.conv_transpose2d(input, self.weight, self.bias, *sizes)  # type: ignore[arg-type]
 
 
-class ConvTranspose3d(_TransposedConvolution):
+class ConvTranspose3d(_ConvTransposeNd):
     """`[N, C, D, H, W]` to `[N, O, D', H', W']` by the transposed convolution."""
 
     dims = 3

@@ -30,7 +30,7 @@ class _Affine(Module):
             init.zeros_(self.bias)
 
 
-class _Running(_Affine):
+class _NormBase(_Affine):
     """A normalisation of channels with running statistics."""
 
     _version = 2
@@ -94,7 +94,7 @@ class _Running(_Affine):
         )
 
 
-class _BatchNorm(_Running):
+class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
@@ -126,7 +126,7 @@ class BatchNorm3d(_BatchNorm):
     ndims = (5,)
 
 
-class _InstanceNorm(_Running):
+class _InstanceNorm(_NormBase):
     def __init__(
         self,
         num_features: int,

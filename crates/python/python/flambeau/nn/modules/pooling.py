@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from flambeau.nn.modules.sizes import Sizes
 
 
-class _MaxPool(Module):
+class _MaxPoolNd(Module):
     def __init__(
         self,
         kernel_size: Sizes,
@@ -36,21 +36,21 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest element of each window of `[N, C, L]`."""
 
     def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         return F.max_pool1d(input, *self._arguments())
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest element of each window of `[N, C, H, W]`."""
 
     def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         return F.max_pool2d(input, *self._arguments())
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The largest element of each window of `[N, C, D, H, W]`."""
 
     def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:

@@ -60,7 +60,7 @@ def kind_of(nonlinearity: str) -> str:
     return nonlinearity
 
 
-class _Recurrent(Module):
+class RNNBase(Module):
     """Layers of steps, in one direction or both."""
 
     def __init__(
@@ -81,6 +81,7 @@ class _Recurrent(Module):
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional = batch_first, float(dropout), bidirectional
         self.proj_size = proj_size
+        self.mode = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}.get(kind, kind.upper())
         self._gates, self._states, self._step = KINDS[kind]
         self._suffixes = [
             f"_l{layer}{direction}" for layer in range(num_layers) for direction in (("", "_reverse") if bidirectional else ("",))
@@ -111,8 +112,13 @@ class _Recurrent(Module):
         """The parameters of each layer and direction."""
         return [[p for name, p in self._parameters.items() if _belongs(name, s) and p is not None] for s in self._suffixes]
 
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
-        """The outputs of all steps, and the state after the last one of each layer and direction."""
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The outputs of all steps, and the state after the last one of each layer and direction.
+
+        Of a `PackedSequence` the outputs are one too, and the state is that after the last step of each sequence.
+        """
+        if isinstance(input, tuple) and hasattr(input, "batch_sizes"):
+            return self._forward_packed(input, hx)
         if input.ndim not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D tensor instead")
         if input.shape[-1] != self.input_size:
@@ -141,13 +147,28 @@ class _Recurrent(Module):
                 raise RuntimeError(f"Expected hidden size {shape}, got {list(part.shape)}")
         return given
 
-    def _run(self, x: Tensor, begin: State) -> tuple[Tensor, State]:
+    def _forward_packed(self, input: Any, hx: Any) -> Any:
+        """The same for packed sequences, whose states are in the order in which the sequences were given."""
+        data, batch_sizes, order, inverse = input
+        sizes: list[int] = batch_sizes.tolist()
+        if data.shape[-1] != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.shape[-1]}")
+        if hx is not None and order is not None:
+            hx = tuple(part.index_select(1, order) for part in hx) if self._states > 1 else hx.index_select(1, order)
+        begin = self._begin(data.new_empty(0, sizes[0], 0), hx, True)
+        outputs, last = self._run(data, begin, sizes)
+        if inverse is not None:
+            last = tuple(part.index_select(1, inverse) for part in last)
+        return type(input)(outputs, batch_sizes, order, inverse), (last if self._states > 1 else last[0])
+
+    def _run(self, x: Tensor, begin: State, sizes: list[int] | None = None) -> tuple[Tensor, State]:
         directions = 2 if self.bidirectional else 1
         ends: list[State] = []
         for layer in range(self.num_layers):
             outputs = []
             for index in range(layer * directions, (layer + 1) * directions):
-                made, end = self._run_direction(x, tuple(part[index] for part in begin), self._suffixes[index])
+                state, suffix = tuple(part[index] for part in begin), self._suffixes[index]
+                made, end = self._run_direction(x, state, suffix) if sizes is None else self._run_steps(x, state, suffix, sizes)
                 outputs.append(made)
                 ends.append(end)
             x = outputs[0] if directions == 1 else flambeau.cat(outputs, -1)
@@ -168,6 +189,33 @@ class _Recurrent(Module):
                 state = (F.linear(state[0], narrow), *state[1:])
             made.append(state[0])
         return flambeau.stack(made[::-1] if backwards else made), state
+
+    def _run_steps(self, x: Tensor, state: State, suffix: str, sizes: list[int]) -> tuple[Tensor, State]:
+        """The same for packed sequences: a step has as many rows as sequences are that long.
+
+        Forwards, the rows of sequences that end are set aside. Backwards, each sequence begins with its own last step.
+        """
+        own: Any = self._parameters.get
+        weight, bias, narrow = own("weight_hh" + suffix), own("bias_hh" + suffix), own("weight_hr" + suffix)
+        steps = list(F.linear(x, own("weight_ih" + suffix), own("bias_ih" + suffix)).split(sizes))
+        backwards = suffix.endswith("_reverse")
+        first, rows, made = state, sizes[-1] if backwards else sizes[0], []
+        state = tuple(part[:rows] for part in first)
+        ended: list[State] = []
+        for step in reversed(steps) if backwards else steps:
+            count = step.shape[0]
+            if count < rows:
+                ended.append(tuple(part[count:] for part in state))
+                state = tuple(part[:count] for part in state)
+            elif count > rows:
+                state = tuple(flambeau.cat([part, begin[rows:count]]) for part, begin in zip(state, first))
+            rows = count
+            state = self._step(step, state, weight, bias)
+            if narrow is not None:
+                state = (F.linear(state[0], narrow), *state[1:])
+            made.append(state[0])
+        last = tuple(flambeau.cat(parts) for parts in zip(state, *reversed(ended)))
+        return flambeau.cat(made[::-1] if backwards else made), last
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -201,7 +249,7 @@ def _check_sizes(hidden: int, layers: int, dropout: float, projected: int) -> No
         raise ValueError("proj_size has to be smaller than hidden_size")
 
 
-class RNN(_Recurrent):
+class RNN(RNNBase):
     """`h = tanh(W x + U h)`: Elman, 1990; or `relu` instead of `tanh`."""
 
     def __init__(
@@ -223,7 +271,7 @@ class RNN(_Recurrent):
         self.nonlinearity = nonlinearity
 
 
-class GRU(_Recurrent):
+class GRU(RNNBase):
     """A gated recurrent unit: Cho et al., 2014."""
 
     def __init__(
@@ -243,7 +291,7 @@ class GRU(_Recurrent):
         super().__init__("gru", *sizes, bias, batch_first, dropout, bidirectional, 0, where)
 
 
-class LSTM(_Recurrent):
+class LSTM(RNNBase):
     """Long short-term memory: Hochreiter and Schmidhuber, 1997; `proj_size` narrows what it shows (Sak et al., 2014)."""
 
     def __init__(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 
-class _Cell(Module):
+class RNNCellBase(Module):
     def __init__(self, kind: str, input_size: int, hidden_size: int, bias: bool, where: dict[str, Any]) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
@@ -55,7 +55,7 @@ class _Cell(Module):
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
 
-class RNNCell(_Cell):
+class RNNCell(RNNCellBase):
     """A step of `RNN`."""
 
     def __init__(
@@ -71,7 +71,7 @@ class RNNCell(_Cell):
         self.nonlinearity = nonlinearity
 
 
-class GRUCell(_Cell):
+class GRUCell(RNNCellBase):
     """A step of `GRU`."""
 
     def __init__(
@@ -85,7 +85,7 @@ class GRUCell(_Cell):
         super().__init__("gru", input_size, hidden_size, bias, {"device": device, "dtype": dtype})
 
 
-class LSTMCell(_Cell):
+class LSTMCell(RNNCellBase):
     """A step of `LSTM`."""
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flambeau.optim.lr_scheduler.base import LRScheduler
 from flambeau.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
-from flambeau.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, OneCycleLR
+from flambeau.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from flambeau.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from flambeau.optim.lr_scheduler.simple import (
     ConstantLR,
@@ -18,11 +18,15 @@ from flambeau.optim.lr_scheduler.simple import (
     StepLR,
 )
 
+# PyTorch's name from before schedulers had a public base.
+_LRScheduler = LRScheduler
+
 __all__ = [
     "ChainedScheduler",
     "ConstantLR",
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",

@@ -51,7 +51,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Goes on by one step, or to step `epoch`."""
-        if self._step_count == 1 and getattr(self.optimizer, "_steps_taken", 1) == 0:
+        if self._step_count == 1 and getattr(self.optimizer, "_steps_taken", 1) == 0 and _counts_steps(self.optimizer):
             import warnings
 
             warnings.warn(
@@ -78,3 +78,10 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores the state that `state_dict` returned."""
         self.__dict__.update(state_dict)
+
+
+def _counts_steps(optimizer: Optimizer) -> bool:
+    """Whether the optimiser's class has the `step` that counts, and not one of its own."""
+    from flambeau.optim.optimizer import Optimizer as Base
+
+    return type(optimizer).step is Base.step

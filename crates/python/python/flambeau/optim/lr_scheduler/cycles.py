@@ -159,3 +159,87 @@ def _total(total: int | None, epochs: int | None, steps_per_epoch: int | None) -
             raise ValueError(f"Expected positive integer {name}, but got {count}")
         product *= count
     return product
+
+
+class CyclicLR(LRScheduler):
+    """Between `base_lr` and `max_lr`, up in `step_size_up` steps and down in `step_size_down`: Smith, 2017.
+
+    In the mode "triangular2" each cycle is half as high as the one before, in "exp_range" it is scaled by `gamma**step`; `scale_fn`
+    gives the scale by the number of the cycle, or of the step if `scale_mode` is "iterations".
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Any = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8,
+        max_momentum: float | list[float] = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        groups = optimizer.param_groups
+        for group, rate in zip(groups, _for_groups(base_lr, len(groups), "base_lr")):
+            if last_epoch == -1:
+                group["lr"] = rate
+        self.max_lrs = _for_groups(max_lr, len(groups), "max_lr")
+        down = float(step_size_up if step_size_down is None else step_size_down)
+        self.total_size = step_size_up + down
+        self.step_ratio = step_size_up / self.total_size
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
+        self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self._init_momentum(optimizer, base_momentum, max_momentum, last_epoch)
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = _for_groups(base_lr, len(groups), "base_lr")
+
+    def _init_momentum(self, optimizer: Optimizer, low: Any, high: Any, last_epoch: int) -> None:
+        if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        groups = optimizer.param_groups
+        self.use_beta1 = "betas" in optimizer.defaults
+        self.base_momentums = _for_groups(low, len(groups), "base_momentum")
+        self.max_momentums = _for_groups(high, len(groups), "max_momentum")
+        if last_epoch == -1:
+            for group, momentum in zip(groups, self.max_momentums):
+                if self.use_beta1:
+                    group["betas"] = (momentum, *group["betas"][1:])
+                else:
+                    group["momentum"] = momentum
+
+    def scale_fn(self, x: float) -> float:
+        """The height of a cycle, by its number or by the step."""
+        if self._scale_fn is not None:
+            return float(self._scale_fn(x))
+        return {"triangular": 1.0, "triangular2": 1 / 2.0 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
+
+    def get_lr(self) -> list[float]:
+        step = self.last_epoch
+        cycle = math.floor(1 + step / self.total_size)
+        part = 1.0 + step / self.total_size - cycle
+        height = part / self.step_ratio if part <= self.step_ratio else (part - 1) / (self.step_ratio - 1)
+        scale = self.scale_fn(cycle if self.scale_mode == "cycle" else step)
+        if self.cycle_momentum:
+            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
+                momentum = high - (high - low) * height * scale
+                if self.use_beta1:
+                    group["betas"] = (momentum, *group["betas"][1:])
+                else:
+                    group["momentum"] = momentum
+        return [base + (high - base) * height * scale for base, high in zip(self.base_lrs, self.max_lrs)]
+
+
+def _for_groups(value: Any, groups: int, name: str) -> list[float]:
+    values = list(value) if isinstance(value, (list, tuple)) else [value] * groups
+    if len(values) != groups:
+        raise ValueError(f"{name} must have the same length as optimizer.param_groups, expected {groups} but got {len(values)}")
+    return values

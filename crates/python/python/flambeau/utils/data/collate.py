@@ -70,34 +70,72 @@ def default_convert(data: Any) -> Any:
     return data
 
 
+def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    """Stacks tensors."""
+    return flambeau.stack(list(batch))
+
+
+def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    """Stacks arrays, and NumPy's numbers."""
+    return flambeau.stack([_as_tensor(value) for value in batch])
+
+
+collate_numpy_scalar_fn = collate_numpy_array_fn
+
+
+def collate_float_fn(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    """A tensor of numbers in double precision."""
+    return flambeau.tensor(batch, dtype=flambeau.float64)
+
+
+def collate_int_fn(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    """A tensor of integers."""
+    return flambeau.tensor(batch)
+
+
+def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    """The texts themselves."""
+    return batch
+
+
+# How samples of a type become a batch; programs may add types.
+default_collate_fn_map: dict[Any, Any] = {
+    flambeau.Tensor: collate_tensor_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
+
+
 def default_collate(batch: Sequence[Any]) -> Any:
     """Stacks tensors, arrays and numbers along a new first dimension, in tuples, lists and dicts as they are."""
-    first = batch[0]
-    if isinstance(first, flambeau.Tensor):
-        return flambeau.stack(list(batch))
-    if _is_numpy(first):
-        return flambeau.stack([_as_tensor(value) for value in batch])
-    if isinstance(first, float):
-        return flambeau.tensor(batch, dtype=flambeau.float64)
-    if isinstance(first, int):
-        return flambeau.tensor(batch)
-    if isinstance(first, (str, bytes)):
-        return batch
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Sequence[Any], *, collate_fn_map: dict[Any, Any] | None = None) -> Any:
+    """The same by functions of one's own for types of samples."""
+    first, known = batch[0], collate_fn_map or {}
+    # NumPy's numbers are Python's floats as well, which are converted otherwise.
+    function = known.get(type(first)) or (collate_numpy_array_fn if _is_numpy(first) else None)
+    function = function or next((known[kind] for kind in known if isinstance(first, kind)), None)
+    if function is not None:
+        return function(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, Mapping):
-        return _mapped(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+        return _mapped(first, {key: collate([sample[key] for sample in batch], collate_fn_map=known) for key in first})
     if _is_named_tuple(first):
-        return type(first)(*(default_collate(part) for part in zip(*batch)))
+        return type(first)(*(collate(part, collate_fn_map=known) for part in zip(*batch)))
     if isinstance(first, Sequence):
-        return _collate_sequences(first, batch)
+        return _collate_sequences(first, batch, known)
     raise TypeError(
         f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}"
     )
 
 
-def _collate_sequences(first: Sequence[Any], batch: Sequence[Sequence[Any]]) -> Any:
+def _collate_sequences(first: Sequence[Any], batch: Sequence[Sequence[Any]], known: dict[Any, Any]) -> Any:
     if any(len(sample) != len(first) for sample in batch):
         raise RuntimeError("each element in list of batch should be of equal size")
-    parts = [default_collate(part) for part in zip(*batch)]
+    parts = [collate(part, collate_fn_map=known) for part in zip(*batch)]
     return parts if isinstance(first, tuple) else _listed(first, parts)
 
 

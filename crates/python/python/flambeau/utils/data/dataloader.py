@@ -56,7 +56,12 @@ class DataLoader:
     ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         if pin_memory:
-            raise NotImplementedError("pin_memory=True: there is no accelerator to copy to; leave it False")
+            import warnings
+
+            warnings.warn(
+                "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
+                stacklevel=2,
+            )
         self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
         self.prefetch_factor = 2 if prefetch_factor is None and num_workers > 0 else prefetch_factor
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device

@@ -1,0 +1,226 @@
+"""PyTorch's archives: what `torch.save` writes, a zip file with a pickle and the bytes of each storage.
+
+Reading them executes nothing by default: classes and functions that the pickle names are looked up in a list of known ones.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import zipfile
+from collections import Counter, OrderedDict, defaultdict, deque
+
+import flambeau
+from flambeau import Size, Tensor
+from flambeau._methods import TYPE_NAMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import IO, Any
+
+STORAGES = {name: kind.replace("Tensor", "Storage") for kind, name in TYPE_NAMES.items()}
+DTYPES = {kind: name for name, kind in STORAGES.items()}
+
+
+class _Global:
+    """A class or function that the pickle names by PyTorch's path."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __call__(self) -> None:
+        raise TypeError("a name in an archive cannot be called")
+
+
+class _Storage:
+    """A storage as the pickle refers to it: one for each type of elements that tensors see in it."""
+
+    def __init__(self, key: str, kind: str, count: int) -> None:
+        self.key, self.kind, self.count = key, kind, count
+
+
+def _short(dtype: Any) -> str:
+    return str(dtype).split(".")[-1]
+
+
+# The one in Python, whose steps can be replaced.
+_PurePickler: Any = vars(pickle)["_Pickler"]
+
+
+class _Pickler(_PurePickler):  # type: ignore[misc]
+    """Writes tensors as PyTorch does, and the names of its classes."""
+
+    def __init__(self, file: Any, protocol: int) -> None:
+        super().__init__(file, protocol)
+        self.storages: dict[int, tuple[str, Tensor]] = {}
+        # Pickling identifies objects by their addresses, so that those made here must live until the end.
+        self._made: list[Any] = []
+
+    def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, _Storage):
+            return ("storage", _Global("torch", obj.kind), obj.key, "cpu", obj.count)
+        return None
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> Any:
+        """Writes an object, or what stands for it."""
+        if isinstance(obj, _Global):
+            self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
+            return None
+        if isinstance(obj, flambeau.dtype):
+            return self.save(_Global("torch", _short(obj)))
+        if type(obj) is flambeau.device or type(obj) is Size or isinstance(obj, Tensor):
+            memo = self.memo.get(id(obj))
+            if memo is not None:
+                self.write(self.get(memo[0]))
+                return None
+            self._made.append(obj)
+            function, arguments = self._recipe(obj)
+            return self.save_reduce(function, arguments, obj=obj)
+        return super().save(obj, save_persistent_id)
+
+    def _recipe(self, obj: Any) -> tuple[Any, Any]:
+        if isinstance(obj, flambeau.device):
+            return _Global("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if isinstance(obj, Size):
+            return _Global("torch", "Size"), (tuple(obj),)
+        if isinstance(obj, flambeau.nn.Parameter):
+            return _Global("torch._utils", "_rebuild_parameter"), (self._kept(obj.detach()), obj.requires_grad, OrderedDict())
+        if type(obj) is not Tensor:
+            plain = self._kept(obj.detach().as_subclass(Tensor))
+            return _Global("torch._tensor", "_rebuild_from_type_v2"), (_rebuilt, type(obj), (plain,), dict(obj.__dict__))
+        storage = self._storage(obj)
+        geometry = obj.storage_offset(), tuple(obj.shape), obj.stride()
+        return _Global("torch._utils", "_rebuild_tensor_v2"), (storage, *geometry, obj.requires_grad, OrderedDict())
+
+    def _kept(self, obj: Any) -> Any:
+        self._made.append(obj)
+        return obj
+
+    def _storage(self, tensor: Tensor) -> _Storage:
+        identity = tensor._storage_identity()
+        if identity not in self.storages:
+            self.storages[identity] = str(len(self.storages)), tensor
+        count = tensor.untyped_storage().nbytes() // tensor.element_size()
+        return self._kept(_Storage(self.storages[identity][0], STORAGES[_short(tensor.dtype)], count))
+
+    def save_reduce(self, func: Any, args: Any, *more: Any, **named: Any) -> Any:
+        """A function that is only named is written as it is."""
+        if not isinstance(func, _Global):
+            return super().save_reduce(func, args, *more, **named)
+        self.save(func)
+        self.save(args)
+        self.write(pickle.REDUCE)
+        if named.get("obj") is not None:
+            self.memoize(named["obj"])
+
+
+def _rebuilt(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def write(value: Any, file: IO[bytes], protocol: int = 2) -> None:
+    """Writes a value, with everything that Python can pickle, as an archive."""
+    data = io.BytesIO()
+    pickler = _Pickler(data, protocol)
+    pickler.dump(value)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("archive/data.pkl", data.getvalue())
+        archive.writestr("archive/byteorder", sys.byteorder)
+        for key, tensor in pickler.storages.values():
+            archive.writestr(f"archive/data/{key}", tensor.untyped_storage().tobytes())
+        archive.writestr("archive/version", "3\n")
+
+
+def _rebuild_tensor(
+    storage: Any, offset: int, sizes: Any, strides: Any, requires_grad: bool = False, hooks: Any = None, metadata: Any = None
+) -> Tensor:
+    bytes_, dtype = storage
+    made: Tensor = bytes_._tensor(dtype, tuple(sizes), tuple(strides), offset)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, hooks: Any = None) -> Any:
+    return flambeau.nn.Parameter(data, requires_grad)
+
+
+def _rebuild_from_type(function: Any, cls: Any, arguments: Any, state: Any) -> Any:
+    made = function(*arguments)
+    if type(made) is not cls:
+        made = Tensor._make_subclass(cls, made, made.requires_grad)
+    if isinstance(state, dict):
+        made.__dict__.update(state)
+    return made
+
+
+# What an archive may name, by PyTorch's paths.
+KNOWN: dict[tuple[str, str], Any] = {
+    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
+    ("torch._utils", "_rebuild_tensor"): _rebuild_tensor,
+    ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
+    ("torch._tensor", "_rebuild_from_type_v2"): _rebuild_from_type,
+    ("flambeau._archive", "_rebuilt"): _rebuilt,
+    ("torch", "Size"): Size,
+    ("torch", "device"): flambeau.device,
+    ("torch", "Tensor"): Tensor,
+    ("torch.nn.parameter", "Parameter"): None,
+    ("collections", "OrderedDict"): OrderedDict,
+    ("collections", "defaultdict"): defaultdict,
+    ("collections", "Counter"): Counter,
+    ("collections", "deque"): deque,
+    ("builtins", "set"): set,
+    ("builtins", "frozenset"): frozenset,
+    ("builtins", "complex"): complex,
+    ("builtins", "bytearray"): bytearray,
+    **{("torch", name): getattr(flambeau, name) for name in STORAGES},
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads what an archive names: of everything that can be imported, or of known names and `allowed` ones only."""
+
+    def __init__(self, file: Any, storage: Callable[[str], Any], allowed: dict[str, Any] | None) -> None:
+        super().__init__(file, encoding="utf-8")
+        self.storage, self.allowed = storage, allowed
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = KNOWN.get((module, name))
+        if found is not None:
+            return found
+        if module == "torch" and name in DTYPES:
+            return name
+        if (module, name) == ("torch.nn.parameter", "Parameter"):
+            return flambeau.nn.Parameter
+        if self.allowed is None:
+            return super().find_class(module, name)
+        if f"{module}.{name}" in self.allowed:
+            return self.allowed[f"{module}.{name}"]
+        raise pickle.UnpicklingError(
+            f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an allowed global by default. Please use "
+            f"`torch.serialization.add_safe_globals([{name}])` to allowlist this global if you trust this class/function."
+        )
+
+    def persistent_load(self, pid: Any) -> Any:
+        kind, storage_kind, key, *_ = pid
+        if kind != "storage" or storage_kind not in DTYPES:
+            raise pickle.UnpicklingError(f"expected a storage but got {kind} of {storage_kind}")
+        return self.storage(key), getattr(flambeau, DTYPES[storage_kind])
+
+
+def read(file: IO[bytes], allowed: dict[str, Any] | None) -> Any:
+    """The value in an archive. With `allowed` only known names and these; with None whatever the pickle names is executed."""
+    with zipfile.ZipFile(file) as archive:
+        names = archive.namelist()
+        pickled = next((name for name in names if name.endswith("/data.pkl")), None)
+        if pickled is None:
+            raise ValueError("expected an archive with a file data.pkl")
+        prefix = pickled.removesuffix("data.pkl")
+        storages: dict[str, Any] = {}
+
+        def storage(key: str) -> Any:
+            if key not in storages:
+                storages[key] = flambeau.UntypedStorage.frombytes(archive.read(f"{prefix}data/{key}"))
+            return storages[key]
+
+        return _Unpickler(io.BytesIO(archive.read(pickled)), storage, allowed).load()

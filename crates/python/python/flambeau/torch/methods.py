@@ -1,0 +1,40 @@
+"""What the classes of Flambeau get while they stand for PyTorch's: PyTorch's name in their texts, and names that fail when called."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import Size, Tensor, _methods
+from flambeau.torch import names, placeholders
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_before: list[tuple[Any, str, Any]] = []
+_absent = object()
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    _before.append((owner, name, owner.__dict__.get(name, _absent)))
+    setattr(owner, name, value)
+
+
+def install() -> None:
+    """Changes the classes."""
+    plain = flambeau.dtype.__repr__
+    _set(flambeau.dtype, "__repr__", lambda self: plain(self).replace("flambeau.", "torch."))
+    _set(Size, "__repr__", lambda self: f"torch.Size([{', '.join(map(str, self))}])")
+    _set(_methods, "PACKAGE", "torch")
+    for name in names.of("torch.Tensor"):
+        if not hasattr(Tensor, name):
+            _set(Tensor, name, placeholders.function(f"torch.Tensor.{name}"))
+
+
+def uninstall() -> None:
+    """Takes the changes back."""
+    for owner, name, value in reversed(_before):
+        if value is _absent:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
+    _before.clear()

@@ -1,0 +1,1 @@
+"""What only programs written for PyTorch need, in modules with PyTorch's paths; `top` is `torch` itself."""

@@ -1,0 +1,25 @@
+"""torch.backends.mps: not available; its settings are stored and change nothing."""
+
+from __future__ import annotations
+
+from flambeau.torch.shims.backends.settings import is_available as is_available, is_built as is_built, settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+
+def flags(**changed: Any) -> Any:
+    """A context in which the settings are others."""
+    return settings(globals(), changed)
+
+
+def is_macos13_or_newer(minor: int = 0) -> bool:
+    """False."""
+    return False
+
+
+def is_macos_or_newer(major: int, minor: int) -> bool:
+    """False."""
+    return False

@@ -1,0 +1,6 @@
+"""torch.backends.quantized: no engine."""
+
+from __future__ import annotations
+
+engine = "none"
+supported_engines = ["none"]

@@ -1,0 +1,8 @@
+"""torch.distributed.rpc: not available."""
+
+from __future__ import annotations
+
+
+def is_available() -> bool:
+    """False."""
+    return False

@@ -1,0 +1,5 @@
+"""torch.mtia: there is no device of this kind."""
+
+from __future__ import annotations
+
+from flambeau.torch.shims.devices import *  # noqa: F403

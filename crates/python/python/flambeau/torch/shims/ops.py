@@ -1,0 +1,56 @@
+"""torch.ops: operators of programs by namespace and name; PyTorch's own by the names that they have as functions."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau.torch import placeholders
+from flambeau.torch.shims import library
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class _Overloads:
+    """An operator, whose overloads are itself."""
+
+    def __init__(self, name: str, function: Any) -> None:
+        self.__name__, self._function = name, function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+
+class Namespace:
+    """The operators of a namespace."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        function = library.registered(self._name).get(name)
+        if function is None and self._name in ("aten", "prims"):
+            function = next((getattr(owner, name) for owner in (flambeau, flambeau._nn, flambeau.Tensor) if hasattr(owner, name)), None)
+        if function is None and self._name in ("aten", "prims"):
+            function = placeholders.function(f"torch.ops.{self._name}.{name}")
+        if function is None:
+            raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
+        return _Overloads(name, function)
+
+
+def load_library(path: str) -> None:
+    """OSError, as where a library does not load: those of operators are compiled for PyTorch."""
+    raise OSError(f"torch.ops.load_library: {path} is compiled for PyTorch's C++ library, which is not here")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return Namespace(name)
