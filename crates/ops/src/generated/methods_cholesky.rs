@@ -9,11 +9,27 @@ impl Tensor {
     /// The Cholesky factor, and LAPACK's `info`, which is the order of the first leading minor that is not positive or 0.
     ///
     /// [`linalg_cholesky_ex_with`](Tensor::linalg_cholesky_ex_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_cholesky_ex()?.0.allclose(&Tensor::from([[2.0, 0.0], [0.5, 1.6583]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_cholesky_ex(&self) -> Result<(Tensor, Tensor)> {
         super::cholesky::linalg_cholesky_ex(self, false, false)
     }
 
     /// [`linalg_cholesky_ex`](Tensor::linalg_cholesky_ex) with options: `upper`, `check_errors`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_cholesky_ex_with(LinalgCholeskyExOptions::new().upper(true))?.0.allclose(&Tensor::from([[2.0, 0.5], [0.0, 1.6583]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_cholesky_ex_with(
         &self,
         options: super::options::LinalgCholeskyExOptions,
@@ -24,11 +40,27 @@ impl Tensor {
     /// `A = L L^T` for a symmetric positive definite matrix, of which the lower triangle is read; the upper triangle and `L^T` if `upper`.
     ///
     /// [`linalg_cholesky_with`](Tensor::linalg_cholesky_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_cholesky()?.allclose(&Tensor::from([[2.0, 0.0], [0.5, 1.6583]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_cholesky(&self) -> Result<Tensor> {
         super::cholesky::linalg_cholesky(self, false)
     }
 
     /// [`linalg_cholesky`](Tensor::linalg_cholesky) with options: `upper`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_cholesky_with(LinalgCholeskyOptions::new().upper(true))?.allclose(&Tensor::from([[2.0, 0.5], [0.0, 1.6583]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_cholesky_with(&self, options: super::options::LinalgCholeskyOptions) -> Result<Tensor> {
         super::cholesky::linalg_cholesky(self, options.upper)
     }
@@ -36,11 +68,27 @@ impl Tensor {
     /// As `linalg_cholesky`.
     ///
     /// [`cholesky_with`](Tensor::cholesky_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.cholesky()?.allclose(&Tensor::from([[2.0, 0.0], [0.5, 1.6583]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cholesky(&self) -> Result<Tensor> {
         super::cholesky::cholesky(self, false)
     }
 
     /// [`cholesky`](Tensor::cholesky) with options: `upper`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.cholesky_with(CholeskyOptions::new().upper(true))?.allclose(&Tensor::from([[2.0, 0.5], [0.0, 1.6583]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cholesky_with(&self, options: super::options::CholeskyOptions) -> Result<Tensor> {
         super::cholesky::cholesky(self, options.upper)
     }
@@ -48,11 +96,29 @@ impl Tensor {
     /// The solution of `A X = self`, from the Cholesky factor `input2` of `A`.
     ///
     /// [`cholesky_solve_with`](Tensor::cholesky_solve_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let l = Tensor::from([[2.0, 0.0], [0.5, 1.6583]]);
+    /// let b = Tensor::from([[5.0], [4.0]]);
+    /// assert!(b.cholesky_solve(&l)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cholesky_solve(&self, input2: &Tensor) -> Result<Tensor> {
         super::cholesky::cholesky_solve(self, input2, false)
     }
 
     /// [`cholesky_solve`](Tensor::cholesky_solve) with options: `upper`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let l = Tensor::from([[2.0, 0.0], [0.5, 1.6583]]);
+    /// let b = Tensor::from([[5.0], [4.0]]);
+    /// assert!(b.cholesky_solve_with(&l.t()?, CholeskySolveOptions::new().upper(true))?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cholesky_solve_with(
         &self,
         input2: &Tensor,
@@ -64,11 +130,27 @@ impl Tensor {
     /// The inverse of a matrix, from its Cholesky factor.
     ///
     /// [`cholesky_inverse_with`](Tensor::cholesky_inverse_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let l = Tensor::from([[2.0, 0.0], [0.5, 1.6583]]);
+    /// assert!(l.cholesky_inverse()?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cholesky_inverse(&self) -> Result<Tensor> {
         super::cholesky::cholesky_inverse(self, false)
     }
 
     /// [`cholesky_inverse`](Tensor::cholesky_inverse) with options: `upper`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let l = Tensor::from([[2.0, 0.0], [0.5, 1.6583]]);
+    /// assert!(l.t()?.cholesky_inverse_with(CholeskyInverseOptions::new().upper(true))?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cholesky_inverse_with(&self, options: super::options::CholeskyInverseOptions) -> Result<Tensor> {
         super::cholesky::cholesky_inverse(self, options.upper)
     }

@@ -7,11 +7,27 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The complex numbers with the given real and imaginary parts, which broadcast.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let z = Tensor::complex(&Tensor::from([3.0f32]), &Tensor::from([-4.0f32]))?;
+    /// assert_eq!(z.to_vec::<Complex<f32>>()?, [Complex::new(3.0, -4.0)]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
         super::complex::complex(real, imag)
     }
 
     /// The complex numbers with the given absolute values and angles, which broadcast.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let z = Tensor::polar(&Tensor::from([2.0f32]), &Tensor::from([0.0f32]))?;
+    /// assert!(z.real()?.allclose(&Tensor::from([2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
         super::complex::polar(abs, angle)
     }

@@ -7,21 +7,53 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// A view of complex numbers as real ones: the last dimension, of size 2, has the real and the imaginary part.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let z = Tensor::from([Complex::new(3.0f32, -4.0)]);
+    /// assert_eq!(z.view_as_real()?.to_vec::<f32>()?, [3.0, -4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn view_as_real(&self) -> Result<Tensor> {
         super::complex_views::view_as_real(self)
     }
 
     /// A view of real numbers as complex ones, whose parts are the last dimension, of size 2 and stride 1.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([3.0f32, -4.0]);
+    /// assert_eq!(x.view_as_complex()?.item::<Complex<f32>>()?, Complex::new(3.0, -4.0));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn view_as_complex(&self) -> Result<Tensor> {
         super::complex_views::view_as_complex(self)
     }
 
     /// The real parts, as a view; `self` if it is real.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let z = Tensor::from([Complex::new(3.0f32, -4.0)]);
+    /// assert_eq!(z.real()?.to_vec::<f32>()?, [3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn real(&self) -> Result<Tensor> {
         super::complex_views::real(self)
     }
 
     /// The imaginary parts, as a view; an error if `self` is real.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let z = Tensor::from([Complex::new(3.0f32, -4.0)]);
+    /// assert_eq!(z.imag()?.to_vec::<f32>()?, [-4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn imag(&self) -> Result<Tensor> {
         super::complex_views::imag(self)
     }

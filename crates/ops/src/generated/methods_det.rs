@@ -7,26 +7,66 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The determinants of square matrices.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(Tensor::linalg_det(&a)?.ravel()?.allclose(&Tensor::from([11.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_det(A: &Tensor) -> Result<Tensor> {
         super::det::linalg_det(A)
     }
 
     /// As `linalg_det`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.det()?.ravel()?.allclose(&Tensor::from([11.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn det(&self) -> Result<Tensor> {
         super::det::det(self)
     }
 
     /// The sign of the determinant, and the logarithm of its magnitude.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(Tensor::linalg_slogdet(&a)?.1.ravel()?.allclose(&Tensor::from([2.3979]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_slogdet(A: &Tensor) -> Result<(Tensor, Tensor)> {
         super::det::linalg_slogdet(A)
     }
 
     /// As `linalg_slogdet`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.slogdet()?.1.ravel()?.allclose(&Tensor::from([2.3979]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn slogdet(&self) -> Result<(Tensor, Tensor)> {
         super::det::slogdet(self)
     }
 
     /// The logarithm of the determinant, NaN where it is negative.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.logdet()?.ravel()?.allclose(&Tensor::from([2.3979]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn logdet(&self) -> Result<Tensor> {
         super::det::logdet(self)
     }

@@ -9,11 +9,27 @@ impl Tensor {
     /// The eigenvalues of symmetric matrices in ascending order, and eigenvectors as columns. The triangle `UPLO` is read.
     ///
     /// [`linalg_eigh_with`](Tensor::linalg_eigh_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[2.0, 0.0], [0.0, 1.0]]);
+    /// assert!(a.linalg_eigh()?.0.allclose(&Tensor::from([1.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_eigh(&self) -> Result<(Tensor, Tensor)> {
         super::eigh::linalg_eigh(self, "L")
     }
 
     /// [`linalg_eigh`](Tensor::linalg_eigh) with options: `UPLO`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[2.0, 0.0], [0.0, 1.0]]);
+    /// assert!(a.linalg_eigh_with(LinalgEighOptions::new().uplo("U"))?.0.allclose(&Tensor::from([1.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_eigh_with(
         &self,
         options: super::options::LinalgEighOptions<'_>,
@@ -24,11 +40,27 @@ impl Tensor {
     /// The eigenvalues of symmetric matrices in ascending order.
     ///
     /// [`linalg_eigvalsh_with`](Tensor::linalg_eigvalsh_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_eigvalsh()?.allclose(&Tensor::from([2.382, 4.618]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_eigvalsh(&self) -> Result<Tensor> {
         super::eigh::linalg_eigvalsh(self, "L")
     }
 
     /// [`linalg_eigvalsh`](Tensor::linalg_eigvalsh) with options: `UPLO`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_eigvalsh_with(LinalgEigvalshOptions::new().uplo("U"))?.allclose(&Tensor::from([2.382, 4.618]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_eigvalsh_with(&self, options: super::options::LinalgEigvalshOptions<'_>) -> Result<Tensor> {
         super::eigh::linalg_eigvalsh(self, options.uplo)
     }

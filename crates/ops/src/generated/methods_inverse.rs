@@ -9,11 +9,27 @@ impl Tensor {
     /// The inverse, and LAPACK's `info`, which is the number of the first zero pivot or 0.
     ///
     /// [`linalg_inv_ex_with`](Tensor::linalg_inv_ex_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(Tensor::linalg_inv_ex(&a)?.0.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_inv_ex(A: &Tensor) -> Result<(Tensor, Tensor)> {
         super::inverse::linalg_inv_ex(A, false)
     }
 
     /// [`linalg_inv_ex`](Tensor::linalg_inv_ex) with options: `check_errors`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(Tensor::linalg_inv_ex_with(&a, LinalgInvExOptions::new().check_errors(true))?.0.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_inv_ex_with(
         A: &Tensor,
         options: super::options::LinalgInvExOptions,
@@ -22,11 +38,27 @@ impl Tensor {
     }
 
     /// The inverse of square matrices.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(Tensor::linalg_inv(&a)?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_inv(A: &Tensor) -> Result<Tensor> {
         super::inverse::linalg_inv(A)
     }
 
     /// As `linalg_inv`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.inverse()?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn inverse(&self) -> Result<Tensor> {
         super::inverse::inverse(self)
     }

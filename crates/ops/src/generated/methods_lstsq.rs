@@ -9,11 +9,27 @@ impl Tensor {
     /// The `X` of smallest norm that minimizes the norm of `self X - b`, the sums of squares of what is left, the rank, and the singular values.
     ///
     /// [`linalg_lstsq_with`](Tensor::linalg_lstsq_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (a, b) = (Tensor::from([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), Tensor::from([[1.0], [3.0], [5.0]]));
+    /// assert!(a.linalg_lstsq(&b)?.0.allclose(&Tensor::from([[1.0], [2.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lstsq(&self, b: &Tensor) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
         super::lstsq::linalg_lstsq(self, b, None, None)
     }
 
     /// [`linalg_lstsq`](Tensor::linalg_lstsq) with options: `rcond`, `driver`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (a, b) = (Tensor::from([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), Tensor::from([[1.0], [3.0], [5.0]]));
+    /// assert!(a.linalg_lstsq_with(&b, LinalgLstsqOptions::new().driver("gels"))?.0.allclose(&Tensor::from([[1.0], [2.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lstsq_with(
         &self,
         b: &Tensor,

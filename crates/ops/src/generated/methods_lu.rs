@@ -9,11 +9,27 @@ impl Tensor {
     /// The LU factorization in one matrix, the rows that were exchanged, from 1, and LAPACK's `info`, which is the number of the first zero pivot or 0.
     ///
     /// [`linalg_lu_factor_ex_with`](Tensor::linalg_lu_factor_ex_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(Tensor::linalg_lu_factor_ex(&a)?.0.allclose(&Tensor::from([[4.0, 1.0], [0.25, 2.75]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lu_factor_ex(A: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
         super::lu::linalg_lu_factor_ex(A, true, false)
     }
 
     /// [`linalg_lu_factor_ex`](Tensor::linalg_lu_factor_ex) with options: `pivot`, `check_errors`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert_eq!(Tensor::linalg_lu_factor_ex_with(&a, LinalgLuFactorExOptions::new().check_errors(true))?.2.item::<i32>()?, 0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lu_factor_ex_with(
         A: &Tensor,
         options: super::options::LinalgLuFactorExOptions,
@@ -24,11 +40,27 @@ impl Tensor {
     /// `linalg_lu_factor_ex` that fails for a singular matrix.
     ///
     /// [`linalg_lu_factor_with`](Tensor::linalg_lu_factor_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(Tensor::linalg_lu_factor(&a)?.0.allclose(&Tensor::from([[4.0, 1.0], [0.25, 2.75]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lu_factor(A: &Tensor) -> Result<(Tensor, Tensor)> {
         super::lu::linalg_lu_factor(A, true)
     }
 
     /// [`linalg_lu_factor`](Tensor::linalg_lu_factor) with options: `pivot`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert_eq!(Tensor::linalg_lu_factor_with(&a, LinalgLuFactorOptions::new().pivot(true))?.1.to_vec::<i32>()?, [1, 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lu_factor_with(
         A: &Tensor,
         options: super::options::LinalgLuFactorOptions,
@@ -39,11 +71,27 @@ impl Tensor {
     /// `A = P L U`: a permutation, a lower triangle with ones on its diagonal, and an upper triangle.
     ///
     /// [`linalg_lu_with`](Tensor::linalg_lu_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(Tensor::linalg_lu(&a)?.1.allclose(&Tensor::from([[1.0, 0.0], [0.25, 1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lu(A: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
         super::lu::linalg_lu(A, true)
     }
 
     /// [`linalg_lu`](Tensor::linalg_lu) with options: `pivot`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(Tensor::linalg_lu_with(&a, LinalgLuOptions::new().pivot(true))?.2.allclose(&Tensor::from([[4.0, 1.0], [0.0, 2.75]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lu_with(
         A: &Tensor,
         options: super::options::LinalgLuOptions,
@@ -54,11 +102,29 @@ impl Tensor {
     /// `P`, `L` and `U` of packed factors and pivots; what is not requested has no elements.
     ///
     /// [`lu_unpack_with`](Tensor::lu_unpack_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
+    /// assert!(Tensor::lu_unpack(&lu, &pivots)?.2.allclose(&Tensor::from([[4.0, 1.0], [0.0, 2.75]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lu_unpack(LU_data: &Tensor, LU_pivots: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
         super::lu::lu_unpack(LU_data, LU_pivots, true, true)
     }
 
     /// [`lu_unpack`](Tensor::lu_unpack) with options: `unpack_data`, `unpack_pivots`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
+    /// assert!(Tensor::lu_unpack_with(&lu, &pivots, LuUnpackOptions::new().unpack_pivots(false))?.1.allclose(&Tensor::from([[1.0, 0.0], [0.25, 1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lu_unpack_with(
         LU_data: &Tensor,
         LU_pivots: &Tensor,
@@ -70,11 +136,31 @@ impl Tensor {
     /// The solution of `A X = B`, or of `X A = B` unless `left`, from the factors of `A`; with the transpose of `A` if `adjoint`.
     ///
     /// [`linalg_lu_solve_with`](Tensor::linalg_lu_solve_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// let b = Tensor::from([[5.0], [4.0]]);
+    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
+    /// assert!(Tensor::linalg_lu_solve(&lu, &pivots, &b)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lu_solve(LU: &Tensor, pivots: &Tensor, B: &Tensor) -> Result<Tensor> {
         super::lu::linalg_lu_solve(LU, pivots, B, true, false)
     }
 
     /// [`linalg_lu_solve`](Tensor::linalg_lu_solve) with options: `left`, `adjoint`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// let b = Tensor::from([[5.0], [4.0]]);
+    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
+    /// assert!(Tensor::linalg_lu_solve_with(&lu, &pivots, &b, LinalgLuSolveOptions::new().adjoint(true))?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_lu_solve_with(
         LU: &Tensor,
         pivots: &Tensor,

@@ -7,11 +7,27 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// The exponential of square matrices, `sum(self^k / k!)`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[0.0, 1.0], [0.0, 0.0]]);
+    /// assert!(a.linalg_matrix_exp()?.allclose(&Tensor::from([[1.0, 1.0], [0.0, 1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_exp(&self) -> Result<Tensor> {
         super::matrix_exp::linalg_matrix_exp(self)
     }
 
     /// As `linalg_matrix_exp`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[0.0, 1.0], [0.0, 0.0]]);
+    /// assert!(a.matrix_exp()?.allclose(&Tensor::from([[1.0, 1.0], [0.0, 1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn matrix_exp(&self) -> Result<Tensor> {
         super::matrix_exp::matrix_exp(self)
     }

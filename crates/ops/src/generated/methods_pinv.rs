@@ -9,11 +9,27 @@ impl Tensor {
     /// The pseudoinverse, where singular values up to `max(atol, rtol * largest)` count as 0.
     ///
     /// [`linalg_pinv_tensor_with`](Tensor::linalg_pinv_tensor_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_pinv_tensor()?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_pinv_tensor(&self) -> Result<Tensor> {
         super::pinv::linalg_pinv_atol_rtol_tensor(self, None, None, false)
     }
 
     /// [`linalg_pinv_tensor`](Tensor::linalg_pinv_tensor) with options: `atol`, `rtol`, `hermitian`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_pinv_tensor_with(LinalgPinvTensorOptions::new().hermitian(true))?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_pinv_tensor_with(
         &self,
         options: super::options::LinalgPinvTensorOptions<'_>,
@@ -24,11 +40,27 @@ impl Tensor {
     /// The pseudoinverse, where singular values up to `max(atol, rtol * largest)` count as 0.
     ///
     /// [`linalg_pinv_with`](Tensor::linalg_pinv_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_pinv()?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_pinv(&self) -> Result<Tensor> {
         super::pinv::linalg_pinv_atol_rtol_float(self, None, None, false)
     }
 
     /// [`linalg_pinv`](Tensor::linalg_pinv) with options: `atol`, `rtol`, `hermitian`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_pinv_with(LinalgPinvOptions::new().hermitian(true))?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_pinv_with(&self, options: super::options::LinalgPinvOptions) -> Result<Tensor> {
         super::pinv::linalg_pinv_atol_rtol_float(self, options.atol, options.rtol, options.hermitian)
     }
@@ -36,11 +68,27 @@ impl Tensor {
     /// The pseudoinverse, where singular values up to `rcond` times the largest count as 0.
     ///
     /// [`pinverse_with`](Tensor::pinverse_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.pinverse()?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pinverse(&self) -> Result<Tensor> {
         super::pinv::pinverse(self, 1e-15)
     }
 
     /// [`pinverse`](Tensor::pinverse) with options: `rcond`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.pinverse_with(PinverseOptions::new().rcond(1e-6))?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn pinverse_with(&self, options: super::options::PinverseOptions) -> Result<Tensor> {
         super::pinv::pinverse(self, options.rcond)
     }
@@ -48,11 +96,27 @@ impl Tensor {
     /// The number of singular values above `max(atol, rtol * largest)`.
     ///
     /// [`linalg_matrix_rank_tensor_with`](Tensor::linalg_matrix_rank_tensor_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[1.0, 2.0], [2.0, 4.0]]);
+    /// assert_eq!(Tensor::linalg_matrix_rank_tensor(&a)?.item::<i64>()?, 1);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_rank_tensor(input: &Tensor) -> Result<Tensor> {
         super::pinv::linalg_matrix_rank_atol_rtol_tensor(input, None, None, false)
     }
 
     /// [`linalg_matrix_rank_tensor`](Tensor::linalg_matrix_rank_tensor) with options: `atol`, `rtol`, `hermitian`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[1.0, 2.0], [2.0, 4.0]]);
+    /// assert_eq!(Tensor::linalg_matrix_rank_tensor_with(&a, LinalgMatrixRankTensorOptions::new().hermitian(true))?.item::<i64>()?, 1);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_rank_tensor_with(
         input: &Tensor,
         options: super::options::LinalgMatrixRankTensorOptions<'_>,
@@ -63,11 +127,27 @@ impl Tensor {
     /// The number of singular values above `max(atol, rtol * largest)`.
     ///
     /// [`linalg_matrix_rank_with`](Tensor::linalg_matrix_rank_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[1.0, 2.0], [2.0, 4.0]]);
+    /// assert_eq!(a.linalg_matrix_rank()?.item::<i64>()?, 1);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_rank(&self) -> Result<Tensor> {
         super::pinv::linalg_matrix_rank_atol_rtol_float(self, None, None, false)
     }
 
     /// [`linalg_matrix_rank`](Tensor::linalg_matrix_rank) with options: `atol`, `rtol`, `hermitian`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[1.0, 2.0], [2.0, 4.0]]);
+    /// assert_eq!(a.linalg_matrix_rank_with(LinalgMatrixRankOptions::new().atol(10.0))?.item::<i64>()?, 0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_matrix_rank_with(
         &self,
         options: super::options::LinalgMatrixRankOptions,
@@ -78,16 +158,40 @@ impl Tensor {
     /// The condition number: the norm `p` of a matrix times that of its inverse, by default the largest singular value by the smallest.
     ///
     /// [`linalg_cond_with`](Tensor::linalg_cond_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
+    /// assert!(a.linalg_cond()?.ravel()?.allclose(&Tensor::from([1.5]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_cond(&self) -> Result<Tensor> {
         super::pinv::linalg_cond(self, None)
     }
 
     /// [`linalg_cond`](Tensor::linalg_cond) with options: `p`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
+    /// assert!(a.linalg_cond_with(LinalgCondOptions::new().p(1))?.ravel()?.allclose(&Tensor::from([1.5]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_cond_with(&self, options: super::options::LinalgCondOptions) -> Result<Tensor> {
         super::pinv::linalg_cond(self, options.p)
     }
 
     /// The condition number in the norm "fro" or "nuc".
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
+    /// assert!(a.linalg_cond_str("fro")?.ravel()?.allclose(&Tensor::from([2.1667]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_cond_str(&self, p: &str) -> Result<Tensor> {
         super::pinv::linalg_cond_p_str(self, p)
     }

@@ -7,16 +7,40 @@ use flambeau_core::Result;
 
 impl Tensor {
     /// A QR factorization as LAPACK's geqrf returns it: R, the vectors of the Householder reflectors below its diagonal, and `tau`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 1.0], [4.0, 2.0]]);
+    /// assert!(a.geqrf()?.0.allclose(&Tensor::from([[-5.0, -2.2], [0.5, 0.4]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn geqrf(&self) -> Result<(Tensor, Tensor)> {
         super::qr::geqrf(self)
     }
 
     /// The first columns of a product of Householder reflectors, as many as `input` has.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (r, tau) = (Tensor::from([[-5.0, -2.2], [0.5, 0.4]]), Tensor::from([1.6, 0.0]));
+    /// assert!(Tensor::linalg_householder_product(&r, &tau)?.allclose(&Tensor::from([[-0.6, -0.8], [-0.8, 0.6]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_householder_product(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
         super::qr::linalg_householder_product(input, tau)
     }
 
     /// As `linalg_householder_product`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (r, tau) = (Tensor::from([[-5.0, -2.2], [0.5, 0.4]]), Tensor::from([1.6, 0.0]));
+    /// assert!(r.orgqr(&tau)?.allclose(&Tensor::from([[-0.6, -0.8], [-0.8, 0.6]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn orgqr(&self, input2: &Tensor) -> Result<Tensor> {
         super::qr::orgqr(self, input2)
     }
@@ -24,11 +48,27 @@ impl Tensor {
     /// The product of the square Q of Householder reflectors and `input3`, from the left or the right, or of the transpose of Q.
     ///
     /// [`ormqr_with`](Tensor::ormqr_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (r, tau) = (Tensor::from([[-5.0, -2.2], [0.5, 0.4]]), Tensor::from([1.6, 0.0]));
+    /// assert!(r.ormqr(&tau, &Tensor::from([[1.0, 0.0], [0.0, 1.0]]))?.allclose(&Tensor::from([[-0.6, -0.8], [-0.8, 0.6]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ormqr(&self, input2: &Tensor, input3: &Tensor) -> Result<Tensor> {
         super::qr::ormqr(self, input2, input3, true, false)
     }
 
     /// [`ormqr`](Tensor::ormqr) with options: `left`, `transpose`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (r, tau) = (Tensor::from([[-5.0, -2.2], [0.5, 0.4]]), Tensor::from([1.6, 0.0]));
+    /// assert!(r.ormqr_with(&tau, &Tensor::from([[1.0, 0.0], [0.0, 1.0]]), OrmqrOptions::new().transpose(true))?.allclose(&Tensor::from([[-0.6, -0.8], [-0.8, 0.6]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn ormqr_with(
         &self,
         input2: &Tensor,
@@ -41,11 +81,27 @@ impl Tensor {
     /// `A = Q R`: orthonormal columns and an upper triangle. With `mode` "complete" Q is square, with "r" it is not computed.
     ///
     /// [`linalg_qr_with`](Tensor::linalg_qr_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 1.0], [4.0, 2.0]]);
+    /// assert!(Tensor::linalg_qr(&a)?.1.allclose(&Tensor::from([[-5.0, -2.2], [0.0, 0.4]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_qr(A: &Tensor) -> Result<(Tensor, Tensor)> {
         super::qr::linalg_qr(A, "reduced")
     }
 
     /// [`linalg_qr`](Tensor::linalg_qr) with options: `mode`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 1.0], [4.0, 2.0]]);
+    /// assert!(Tensor::linalg_qr_with(&a, LinalgQrOptions::new().mode("r"))?.1.allclose(&Tensor::from([[-5.0, -2.2], [0.0, 0.4]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_qr_with(
         A: &Tensor,
         options: super::options::LinalgQrOptions<'_>,
@@ -56,11 +112,27 @@ impl Tensor {
     /// `linalg_qr`, reduced if `some`, else complete.
     ///
     /// [`qr_with`](Tensor::qr_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 1.0], [4.0, 2.0]]);
+    /// assert!(a.qr()?.1.allclose(&Tensor::from([[-5.0, -2.2], [0.0, 0.4]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn qr(&self) -> Result<(Tensor, Tensor)> {
         super::qr::qr(self, true)
     }
 
     /// [`qr`](Tensor::qr) with options: `some`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 1.0], [4.0, 2.0]]);
+    /// assert!(a.qr_with(QrOptions::new().some(false))?.0.allclose(&Tensor::from([[-0.6, -0.8], [-0.8, 0.6]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn qr_with(&self, options: super::options::QrOptions) -> Result<(Tensor, Tensor)> {
         super::qr::qr(self, options.some)
     }

@@ -9,11 +9,27 @@ impl Tensor {
     /// The solution of `self X = B`, or of `X self = B` unless `left`, for a triangular matrix, of which nothing else is read.
     ///
     /// [`linalg_solve_triangular_with`](Tensor::linalg_solve_triangular_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (u, b) = (Tensor::from([[2.0, 1.0], [0.0, 3.0]]), Tensor::from([[4.0], [3.0]]));
+    /// assert!(u.linalg_solve_triangular(&b, true)?.allclose(&Tensor::from([[1.5], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_solve_triangular(&self, B: &Tensor, upper: bool) -> Result<Tensor> {
         super::solve::linalg_solve_triangular(self, B, upper, true, false)
     }
 
     /// [`linalg_solve_triangular`](Tensor::linalg_solve_triangular) with options: `left`, `unitriangular`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (u, b) = (Tensor::from([[1.0, 1.0], [0.0, 1.0]]), Tensor::from([[4.0], [3.0]]));
+    /// assert!(u.linalg_solve_triangular_with(&b, true, LinalgSolveTriangularOptions::new().unitriangular(true))?.allclose(&Tensor::from([[1.0], [3.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_solve_triangular_with(
         &self,
         B: &Tensor,
@@ -26,11 +42,27 @@ impl Tensor {
     /// The solution of `A X = self` for a triangular `A`, or its transpose, and a copy of `A`.
     ///
     /// [`triangular_solve_with`](Tensor::triangular_solve_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (u, b) = (Tensor::from([[2.0, 1.0], [0.0, 3.0]]), Tensor::from([[4.0], [3.0]]));
+    /// assert!(b.triangular_solve(&u)?.0.allclose(&Tensor::from([[1.5], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn triangular_solve(&self, A: &Tensor) -> Result<(Tensor, Tensor)> {
         super::solve::triangular_solve(self, A, true, false, false)
     }
 
     /// [`triangular_solve`](Tensor::triangular_solve) with options: `upper`, `transpose`, `unitriangular`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let (u, b) = (Tensor::from([[2.0, 0.0], [1.0, 3.0]]), Tensor::from([[4.0], [5.0]]));
+    /// assert!(b.triangular_solve_with(&u, TriangularSolveOptions::new().upper(false))?.0.allclose(&Tensor::from([[2.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn triangular_solve_with(
         &self,
         A: &Tensor,
@@ -42,11 +74,29 @@ impl Tensor {
     /// The solution of `A X = B`, and LAPACK's `info`, which is the number of the first zero pivot or 0.
     ///
     /// [`linalg_solve_ex_with`](Tensor::linalg_solve_ex_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// let b = Tensor::from([[5.0], [4.0]]);
+    /// assert!(Tensor::linalg_solve_ex(&a, &b)?.0.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_solve_ex(A: &Tensor, B: &Tensor) -> Result<(Tensor, Tensor)> {
         super::solve::linalg_solve_ex(A, B, true, false)
     }
 
     /// [`linalg_solve_ex`](Tensor::linalg_solve_ex) with options: `left`, `check_errors`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// let b = Tensor::from([[5.0], [4.0]]);
+    /// assert!(Tensor::linalg_solve_ex_with(&a, &b, LinalgSolveExOptions::new().check_errors(true))?.0.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_solve_ex_with(
         A: &Tensor,
         B: &Tensor,
@@ -58,11 +108,29 @@ impl Tensor {
     /// The solution of `A X = B`, or of `X A = B` unless `left`. `B` may be a batch of vectors.
     ///
     /// [`linalg_solve_with`](Tensor::linalg_solve_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// let b = Tensor::from([[5.0], [4.0]]);
+    /// assert!(Tensor::linalg_solve(&a, &b)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_solve(A: &Tensor, B: &Tensor) -> Result<Tensor> {
         super::solve::linalg_solve(A, B, true)
     }
 
     /// [`linalg_solve`](Tensor::linalg_solve) with options: `left`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// let b = Tensor::from([[5.0], [4.0]]);
+    /// assert!(Tensor::linalg_solve_with(&a, &b.t()?, LinalgSolveOptions::new().left(false))?.allclose(&Tensor::from([[1.0, 1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_solve_with(
         A: &Tensor,
         B: &Tensor,

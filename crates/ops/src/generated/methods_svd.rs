@@ -9,11 +9,27 @@ impl Tensor {
     /// `A = U diag(S) Vh`: orthonormal columns, singular values in descending order, orthonormal rows. U and Vh are square if `full_matrices`.
     ///
     /// [`linalg_svd_with`](Tensor::linalg_svd_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
+    /// assert!(Tensor::linalg_svd(&a)?.1.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_svd(A: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
         super::svd::linalg_svd(A, true, None)
     }
 
     /// [`linalg_svd`](Tensor::linalg_svd) with options: `full_matrices`, `driver`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
+    /// assert!(Tensor::linalg_svd_with(&a, LinalgSvdOptions::new().full_matrices(false))?.1.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_svd_with(
         A: &Tensor,
         options: super::options::LinalgSvdOptions<'_>,
@@ -24,11 +40,27 @@ impl Tensor {
     /// The singular values of matrices in descending order.
     ///
     /// [`linalg_svdvals_with`](Tensor::linalg_svdvals_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
+    /// assert!(Tensor::linalg_svdvals(&a)?.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_svdvals(A: &Tensor) -> Result<Tensor> {
         super::svd::linalg_svdvals(A, None)
     }
 
     /// [`linalg_svdvals`](Tensor::linalg_svdvals) with options: `driver`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
+    /// assert!(Tensor::linalg_svdvals_with(&a, LinalgSvdvalsOptions::new())?.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_svdvals_with(
         A: &Tensor,
         options: super::options::LinalgSvdvalsOptions<'_>,
@@ -39,11 +71,27 @@ impl Tensor {
     /// `self = U diag(S) V^T`; U and V are square unless `some`, and zeros unless `compute_uv`.
     ///
     /// [`svd_with`](Tensor::svd_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
+    /// assert!(a.svd()?.1.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
         super::svd::svd(self, true, true)
     }
 
     /// [`svd`](Tensor::svd) with options: `some`, `compute_uv`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
+    /// assert!(a.svd_with(SvdOptions::new().some(false))?.1.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn svd_with(&self, options: super::options::SvdOptions) -> Result<(Tensor, Tensor, Tensor)> {
         super::svd::svd(self, options.some, options.compute_uv)
     }

@@ -9,11 +9,27 @@ impl Tensor {
     /// The solution of `tensordot(self, X, X.dim()) = other`, after the dimensions `dims` of `self` are moved to its end.
     ///
     /// [`linalg_tensorsolve_with`](Tensor::linalg_tensorsolve_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_tensorsolve(&Tensor::from([5.0, 4.0]))?.allclose(&Tensor::from([1.0, 1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_tensorsolve(&self, other: &Tensor) -> Result<Tensor> {
         super::tensorsolve::linalg_tensorsolve(self, other, None)
     }
 
     /// [`linalg_tensorsolve`](Tensor::linalg_tensorsolve) with options: `dims`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_tensorsolve_with(&Tensor::from([5.0, 4.0]), LinalgTensorsolveOptions::new().dims(&[0]))?.allclose(&Tensor::from([1.0, 1.0]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_tensorsolve_with(
         &self,
         other: &Tensor,
@@ -25,11 +41,27 @@ impl Tensor {
     /// The inverse of `self` as a map from its last dimensions to the first `ind`.
     ///
     /// [`linalg_tensorinv_with`](Tensor::linalg_tensorinv_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]).view(&[2, 1, 2])?;
+    /// assert_eq!(a.linalg_tensorinv()?.sizes(), [2, 2, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_tensorinv(&self) -> Result<Tensor> {
         super::tensorsolve::linalg_tensorinv(self, 2)
     }
 
     /// [`linalg_tensorinv`](Tensor::linalg_tensorinv) with options: `ind`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// assert!(a.linalg_tensorinv_with(LinalgTensorinvOptions::new().ind(1))?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_tensorinv_with(&self, options: super::options::LinalgTensorinvOptions) -> Result<Tensor> {
         super::tensorsolve::linalg_tensorinv(self, options.ind)
     }

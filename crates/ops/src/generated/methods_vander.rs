@@ -37,11 +37,27 @@ impl Tensor {
     /// `y[i][j] = x[i]^j`, the powers of the elements of vectors as columns.
     ///
     /// [`linalg_vander_with`](Tensor::linalg_vander_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// assert_eq!(Tensor::linalg_vander(&x)?.to_vec::<f64>()?, [1.0, 2.0, 1.0, 3.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_vander(x: &Tensor) -> Result<Tensor> {
         super::vander::linalg_vander(x, None)
     }
 
     /// [`linalg_vander`](Tensor::linalg_vander) with options: `N`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([2.0, 3.0]);
+    /// assert_eq!(Tensor::linalg_vander_with(&x, LinalgVanderOptions::new().n(1))?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn linalg_vander_with(x: &Tensor, options: super::options::LinalgVanderOptions) -> Result<Tensor> {
         super::vander::linalg_vander(x, options.n)
     }
