@@ -3,6 +3,7 @@
 use flambeau::prelude::*;
 use serde_json::json;
 
+#[expect(clippy::unwrap_used, reason = "a helper of tests")]
 fn there_and_back(tensor: &Tensor) -> Tensor {
     serde_json::from_str(&serde_json::to_string(tensor).unwrap()).unwrap()
 }

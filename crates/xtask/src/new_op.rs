@@ -191,7 +191,7 @@ impl NewOperator<'_> {
             let doc = self.doc_of(schema);
             kernels.push(kernel_stub(schema, *stub, &doc)?);
             let path = format!("{}::{}", self.module.replace('/', "::"), kernel_name(schema));
-            functions = appended(&functions, &entry(schema, *stub, &path, &doc, &self.examples_of(schema)));
+            functions = appended(&functions, &entry(schema, *stub, &path, &doc, self.examples_of(schema)));
             if stub.has_derivative() {
                 formulas = appended(&formulas, &derivative(schema, &self.derivative()?));
             }
