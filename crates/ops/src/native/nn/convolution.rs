@@ -1,6 +1,6 @@
 //! Convolutions over one, two and three dimensions, and their gradients.
 //!
-//! [`algorithm`] chooses an algorithm by sizes and dtype: depthwise, direct, Winograd, or im2col and a matrix product, which
+//! `algorithm` chooses an algorithm by sizes and dtype: depthwise, direct, Winograd, or im2col and a matrix product, which
 //! suits every convolution. A transposed convolution is the gradient of another convolution with respect to its input, and is
 //! computed as that.
 

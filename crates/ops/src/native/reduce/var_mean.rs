@@ -40,7 +40,7 @@ macro_rules! var_std {
     ($($name:literal, $root:literal:
         $spread:ident $spread_meta:ident $all:ident $dim:ident $ops:ident,
         $mean_name:literal $with_mean:ident $mean_all:ident $mean_dim:ident $mean_ops:ident;)*) => {$(
-        #[doc = concat!("Shape and type of [`", stringify!($spread), "`].")]
+        #[doc = concat!("Shape and type of [`", stringify!($spread), "()`].")]
         pub fn $spread_meta(
             self_: &Tensor,
             dim: Option<&[i64]>,
