@@ -90,7 +90,7 @@ fn lu_rows() -> Vec<Row> {
     ]
 }
 
-fn lu_solve_row(packed: &dyn Fn(&[usize], u64) -> (Array, Array)) -> Row {
+fn lu_solve_row(packed: impl Fn(&[usize], u64) -> (Array, Array)) -> Row {
     let cases = [(true, false), (true, true), (false, false), (false, true)];
     let mut made = row("linalg_lu_solve").types(WIDE_FLOATS).ulps(200.0).terms(4.0);
     for (left, adjoint) in cases {
@@ -110,8 +110,8 @@ fn lu_solve_row(packed: &dyn Fn(&[usize], u64) -> (Array, Array)) -> Row {
     made.reference(|a| {
         let (factors, pivots) = (a[0].array(), a[1].array());
         let n = factors.sizes[factors.sizes.len() - 1];
-        let whole = matrices(factors).iter().zip(pivots.data.chunks(n)).map(|(factors, pivots)| {
-            let [p, l, u] = unpacked(factors, pivots);
+        let whole = matrices(factors).into_iter().zip(pivots.data.chunks(n)).map(|(factors, pivots)| {
+            let [p, l, u] = unpacked(&factors, pivots);
             p.matmul(&l).matmul(&u)
         });
         let matrix = stacked(factors, &whole.collect::<Vec<_>>(), &[n, n]);

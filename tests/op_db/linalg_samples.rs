@@ -85,5 +85,5 @@ pub(super) fn one_triangle(row: Row) -> Row {
 }
 
 pub(super) fn text(value: &str) -> Arg {
-    Arg::Value(value.to_owned().into())
+    value.into()
 }

@@ -223,12 +223,40 @@ pub(super) fn svd(a: &Array) -> (Array, Vec<f64>, Array) {
     (v, values, u)
 }
 
-/// The eigenvalues of a symmetric matrix in ascending order: those of a positive definite matrix are its singular values.
+/// The eigenvalues of a symmetric matrix in ascending order: Jacobi's rotations from both sides make it diagonal.
 pub(super) fn eigenvalues(a: &Array) -> Vec<f64> {
-    let n = a.sizes[0];
-    let shift = a.data.iter().map(|x| x * x).sum::<f64>().sqrt() + 1.0;
-    let (_, values, _) = tall_svd(&build(n, n, |i, j| at(a, i, j) + if i == j { shift } else { 0.0 }));
-    values.iter().rev().map(|value| value - shift).collect()
+    let (n, mut a) = (a.sizes[0], a.clone());
+    for _ in 0..12 {
+        for p in 0..n {
+            for q in p + 1..n {
+                if at(&a, p, q) == 0.0 {
+                    continue;
+                }
+                let half = (at(&a, q, q) - at(&a, p, p)) / (2.0 * at(&a, p, q));
+                let t = 1f64.copysign(half) / (half.abs() + half.hypot(1.0));
+                let (c, s) = (1.0 / t.hypot(1.0), t / t.hypot(1.0));
+                let turn = |i: usize, j: usize| match (i == j, (i, j)) {
+                    (true, _) => {
+                        if i == p || i == q {
+                            c
+                        } else {
+                            1.0
+                        }
+                    }
+                    (_, pair) if pair == (p, q) => s,
+                    (_, pair) if pair == (q, p) => -s,
+                    _ => 0.0,
+                };
+                let rotation = build(n, n, turn);
+                a = turned(&rotation).matmul(&a).matmul(&rotation);
+                set(&mut a, p, q, 0.0);
+                set(&mut a, q, p, 0.0);
+            }
+        }
+    }
+    let mut values: Vec<f64> = (0..n).map(|i| at(&a, i, i)).collect();
+    values.sort_by(f64::total_cmp);
+    values
 }
 
 /// The pseudoinverse, where singular values up to `tolerance` count as 0.

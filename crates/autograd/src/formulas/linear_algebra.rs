@@ -4,6 +4,7 @@
 
 use crate::factory::zeros;
 use crate::grad_mode::is_grad_enabled;
+use crate::graph::dual_level::is_dual_level_open;
 use flambeau_core::{Result, Scalar, ensure};
 use flambeau_ops::{Tensor, ops};
 
@@ -184,8 +185,13 @@ fn matrix_gradient(grad_b: &Tensor, x: &Tensor, left: bool) -> Result<Tensor> {
     ops::neg(&if left { product(grad_b, &mt(x)?)? } else { product(&mt(x)?, grad_b)? })
 }
 
-/// The gradients of the matrix and of the right side of a system. While the backward pass is itself recorded, the system is solved
-/// anew, since factors have no history.
+/// Whether the backward pass is itself differentiated, in either mode. Then systems are solved anew: factors have neither a history nor
+/// tangents.
+fn is_differentiated() -> bool {
+    is_grad_enabled() || is_dual_level_open()
+}
+
+/// The gradients of the matrix and of the right side of a system.
 #[expect(clippy::too_many_arguments, reason = "what the system was solved with")]
 pub fn solve_backward(
     grad: &Tensor,
@@ -204,7 +210,7 @@ pub fn solve_backward(
         false => Ok(x.clone()),
     };
     let (grad, result) = (wide(grad)?, wide(result)?);
-    let grad_b = if is_grad_enabled() {
+    let grad_b = if is_differentiated() {
         ops::linalg_solve(&mt(a)?, &grad, left)?
     } else {
         ops::linalg_lu_solve(factors, pivots, &grad, left, true)?
@@ -233,7 +239,7 @@ pub fn slogdet_backward(
 ) -> Result<Option<Tensor>> {
     let Some(grad) = grad else { return Ok(None) };
     let scaled = diagonal_of(&column(&column(grad)?)?, a)?;
-    let solved = if is_grad_enabled() {
+    let solved = if is_differentiated() {
         ops::linalg_solve(&mt(a)?, &scaled, true)?
     } else {
         ops::linalg_lu_solve(factors, pivots, &scaled, true, true)?
@@ -264,7 +270,7 @@ pub fn det_backward(
         return ops::mul_tensor(&grad, &cofactors(a)?);
     }
     let scaled = diagonal_of(&ops::mul_tensor(&grad, &column(&column(result)?)?)?, a)?;
-    if is_grad_enabled() {
+    if is_differentiated() {
         return ops::linalg_solve(&mt(a)?, &scaled, true);
     }
     ops::linalg_lu_solve(factors, pivots, &scaled, true, true)

@@ -150,7 +150,7 @@ pub fn lstsq_backward(
         grad_b = Some(product(&mt(&pinv)?, &grad)?);
         grad_a = mask[0].then(|| pinv_backward(&product(&grad, &mt(&b)?)?, &pinv, a)).transpose()?;
     }
-    if let Some(grad) = grad_residuals.filter(|g| g.numel() > 0 || g.dim() + 1 == b.dim()) {
+    if let Some(grad) = grad_residuals.filter(|g| g.numel() > 0) {
         // What is left is orthogonal to the columns of the matrix, so that the solution's own tangent adds nothing.
         let rest = ops::mul_tensor(&(product(a, &x)? - &b)?, &row(&(grad * 2i64)?)?)?;
         let of_a = product(&rest, &mt(&x)?)?;
