@@ -6,7 +6,6 @@ versions of them that give it, for all threads; programs that set none do not pa
 
 from __future__ import annotations
 
-import functools
 import sys
 
 from . import _flambeau
@@ -75,6 +74,8 @@ def _apply() -> None:
 
 
 def _on_device(function: Any, device: Any) -> Any:
+    import functools
+
     @functools.wraps(function)
     def made(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("device") is None:
@@ -88,6 +89,7 @@ def _on_device(function: Any, device: Any) -> Any:
 
 def _call(self: Any, function: Any) -> Any:
     """A decorator: new tensors inside the function are on the device."""
+    import functools
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:

@@ -49,12 +49,13 @@ def save(value: Any, path: Path | IO[bytes], notes: Mapping[str, str] | None = N
     A file object is written to at its position. The file of a path is written completely before it replaces the previous one, whose permissions it gets, and which stays as it was if
     this fails. Nobody can write to the tensors meanwhile.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        return _save_to_object(value, path, notes)
+    file: Any = path
+    if hasattr(file, "write"):
+        return _save_to_object(value, file, notes)
     if is_flat(value):
-        return _save(value, path, notes)
+        return _save(value, file, notes)
     flattened = Flattened(value)
-    return _save(flattened.tensors, path, {**(notes or {}), STRUCTURE: flattened.text})
+    return _save(flattened.tensors, file, {**(notes or {}), STRUCTURE: flattened.text})
 
 
 def _save_to_object(value: Any, file: IO[bytes], notes: Mapping[str, str] | None) -> None:
@@ -109,11 +110,12 @@ def load(path: Path | IO[bytes], map_location: Any = None, *, weights_only: bool
         raise ValueError("load: only tensors and plain values are read, never programs; weights_only=False has no meaning here")
     if mmap or (map_location is not None and flambeau.device(map_location).type != "cpu"):
         raise NotImplementedError("load: tensors are read into memory of their own on the host")
-    if not isinstance(path, (str, os.PathLike)):
-        return _load_from_object(path)
-    if _is_archive(path):
-        return _flambeau._load_pytorch(os.fsdecode(path))
-    return load_with_notes(path)[0]
+    file: Any = path
+    if hasattr(file, "read"):
+        return _load_from_object(file)
+    if _is_archive(file):
+        return _flambeau._load_pytorch(os.fsdecode(file))
+    return load_with_notes(file)[0]
 
 
 def _is_archive(path: Path) -> bool:
