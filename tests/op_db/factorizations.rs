@@ -115,7 +115,7 @@ fn lu_solve_row(packed: impl Fn(&[usize], u64) -> (Array, Array)) -> Row {
             p.matmul(&l).matmul(&u)
         });
         let matrix = stacked(factors, &whole.collect::<Vec<_>>(), &[n, n]);
-        let matrix = if a[4].flag() { turned(&matrix) } else { matrix };
+        let matrix = if a[4].flag() { transposed(&matrix) } else { matrix };
         vec![solved(&matrix, a[2].array(), a[3].flag())]
     })
 }
@@ -179,7 +179,7 @@ fn solve_rows() -> Vec<Row> {
     let old = [(true, false, false), (true, true, false), (false, false, true)].iter().fold(
         row("triangular_solve").types(WIDE_FLOATS).ulps(200.0).terms(4.0),
         |row, (upper, transpose, unit)| {
-            let matrix = turned(&definite(&[3, 3], 1));
+            let matrix = transposed(&definite(&[3, 3], 1));
             row.sample(vec![
                 any(&[3, 2], 2).into(),
                 matrix.into(),
@@ -211,7 +211,7 @@ fn solve_rows() -> Vec<Row> {
             }),
         old.reference(move |a| {
             let matrix = plain(a[1].array(), a[2].flag(), a[4].flag());
-            let matrix = if a[3].flag() { turned(&matrix) } else { matrix };
+            let matrix = if a[3].flag() { transposed(&matrix) } else { matrix };
             vec![solved(&matrix, a[0].array(), true), a[1].array().clone()]
         }),
     ]
@@ -222,7 +222,7 @@ fn cholesky_rows() -> Vec<Row> {
     let lower = |a: &Array| each(a, &last(a), cholesky);
     let of = move |a: &[Arg]| {
         let factor = lower(a[0].array());
-        if a[1].flag() { turned(&factor) } else { factor }
+        if a[1].flag() { transposed(&factor) } else { factor }
     };
     let indefinite = || Array::new(&[2, 2, 2], vec![1.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 1.0]);
     let says = |name: &str| -> &'static str {
@@ -247,12 +247,12 @@ fn cholesky_rows() -> Vec<Row> {
     };
     let factor = |sizes: &[usize], upper: bool| {
         let l = each(&definite(sizes, 3), &sizes[sizes.len() - 2..], cholesky);
-        if upper { turned(&l) } else { l }
+        if upper { transposed(&l) } else { l }
     };
     let whole = |l: &Array, upper: bool| {
         each(l, &last(l), |m| {
-            let l = if upper { turned(&triangle(m, true, false)) } else { triangle(m, false, false) };
-            l.matmul(&turned(&l))
+            let l = if upper { transposed(&triangle(m, true, false)) } else { triangle(m, false, false) };
+            l.matmul(&transposed(&l))
         })
     };
     let mut solve = row("cholesky_solve").types(WIDE_FLOATS).ulps(400.0).terms(4.0);
@@ -376,7 +376,7 @@ fn qr_rows() -> Vec<Row> {
                     .iter()
                     .zip(&all)
                     .map(|(c, q)| {
-                        let q = if a[4].flag() { turned(q) } else { q.clone() };
+                        let q = if a[4].flag() { transposed(q) } else { q.clone() };
                         if left { q.matmul(c) } else { c.matmul(&q) }
                     })
                     .collect();

@@ -25,7 +25,7 @@ pub(super) fn any(sizes: &[usize], seed: u64) -> Array {
 pub(super) fn definite(sizes: &[usize], seed: u64) -> Array {
     let n = sizes[sizes.len() - 1];
     let a = any(sizes, seed);
-    each(&a, &[n, n], |m| m.matmul(&turned(m)).zip(&identity(n, n), |x, one| x + one))
+    each(&a, &[n, n], |m| m.matmul(&transposed(m)).zip(&identity(n, n), |x, one| x + one))
 }
 
 /// Symmetric matrices with distinct eigenvalues.
@@ -33,7 +33,7 @@ pub(super) fn symmetric(sizes: &[usize], seed: u64) -> Array {
     let n = sizes[sizes.len() - 1];
     let a = any(sizes, seed);
     let spread = build(n, n, |i, j| if i == j { 2.0 * i as f64 } else { 0.0 });
-    each(&a, &[n, n], |m| m.zip(&turned(m), |x, y| (x + y) / 2.0).zip(&spread, |x, s| x + s))
+    each(&a, &[n, n], |m| m.zip(&transposed(m), |x, y| (x + y) / 2.0).zip(&spread, |x, s| x + s))
 }
 
 pub(super) const SQUARE: &[&[usize]] =

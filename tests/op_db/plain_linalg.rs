@@ -31,7 +31,7 @@ pub(super) fn identity(rows: usize, columns: usize) -> Array {
 }
 
 /// The transposes of the last two dimensions.
-pub(super) fn turned(a: &Array) -> Array {
+pub(super) fn transposed(a: &Array) -> Array {
     let rank = a.sizes.len();
     let mut dims: Vec<usize> = (0..rank).collect();
     dims.swap(rank - 2, rank - 1);
@@ -219,7 +219,7 @@ pub(super) fn svd(a: &Array) -> (Array, Vec<f64>, Array) {
     if a.sizes[0] >= a.sizes[1] {
         return tall_svd(a);
     }
-    let (u, values, v) = tall_svd(&turned(a));
+    let (u, values, v) = tall_svd(&transposed(a));
     (v, values, u)
 }
 
@@ -235,7 +235,7 @@ pub(super) fn eigenvalues(a: &Array) -> Vec<f64> {
                 let half = (at(&a, q, q) - at(&a, p, p)) / (2.0 * at(&a, p, q));
                 let t = 1f64.copysign(half) / (half.abs() + half.hypot(1.0));
                 let (c, s) = (1.0 / t.hypot(1.0), t / t.hypot(1.0));
-                let turn = |i: usize, j: usize| match (i == j, (i, j)) {
+                let entry = |i: usize, j: usize| match (i == j, (i, j)) {
                     (true, _) => {
                         if i == p || i == q {
                             c
@@ -247,8 +247,8 @@ pub(super) fn eigenvalues(a: &Array) -> Vec<f64> {
                     (_, pair) if pair == (q, p) => -s,
                     _ => 0.0,
                 };
-                let rotation = build(n, n, turn);
-                a = turned(&rotation).matmul(&a).matmul(&rotation);
+                let rotation = build(n, n, entry);
+                a = transposed(&rotation).matmul(&a).matmul(&rotation);
                 set(&mut a, p, q, 0.0);
                 set(&mut a, q, p, 0.0);
             }
@@ -262,11 +262,11 @@ pub(super) fn eigenvalues(a: &Array) -> Vec<f64> {
 /// The pseudoinverse, where singular values up to `tolerance` count as 0.
 pub(super) fn pseudoinverse(a: &Array, tolerance: impl Fn(&[f64]) -> f64) -> Array {
     let (u, values, v) = svd(a);
-    let least = tolerance(&values);
+    let smallest = tolerance(&values);
     let count = values.len();
     let scaled =
-        build(a.sizes[1], count, |i, j| if values[j] > least { at(&v, i, j) / values[j] } else { 0.0 });
-    scaled.matmul(&turned(&u))
+        build(a.sizes[1], count, |i, j| if values[j] > smallest { at(&v, i, j) / values[j] } else { 0.0 });
+    scaled.matmul(&transposed(&u))
 }
 
 /// The exponential by its series, after halving and before squaring.

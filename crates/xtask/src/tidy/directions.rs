@@ -202,7 +202,6 @@ const OPS: Crate = Crate {
             "native/index/sort/first_k",
             "native/linalg/einsum",
             "native/linalg/matmul",
-            "native/linalg/norms",
             "native/linalg/tril_triu",
             "native/nn/attention/query_blocks",
             "native/nn/convolution/conv_nd",
@@ -237,6 +236,7 @@ const OPS: Crate = Crate {
         &[
             "native/factory/copy",
             "native/linalg/linear",
+            "native/linalg/matrices",
             "native/nn/attention/tiled",
             "native/nn/convolution/padded_tile",
             "native/nn/convolution/unfold",
@@ -254,6 +254,7 @@ const OPS: Crate = Crate {
         ],
         &[
             "native/index/dim_index",
+            "native/linalg/pinv",
             "native/nn/attention",
             "native/nn/convolution/depthwise/source",
             "native/nn/convolution/direct/weight_gradient",
@@ -272,6 +273,7 @@ const OPS: Crate = Crate {
         ],
         &[
             "native/index/gather_scatter",
+            "native/linalg/norms",
             "native/nn/convolution/depthwise/forward",
             "native/nn/convolution/depthwise/weight_gradient",
             "native/nn/convolution/gradient",

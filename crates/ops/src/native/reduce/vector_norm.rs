@@ -55,13 +55,12 @@ pub fn linalg_vector_norm(
     self_: &Tensor,
     ord: Scalar,
     dim: Option<&[i64]>,
-    keepdim: bool,
+    _keepdim: bool,
     _dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    if self_.dtype().is_complex() {
-        return linalg_vector_norm(&ops::abs(self_)?, ord, dim, keepdim, None, out);
-    }
+    let sizes = if self_.dtype().is_complex() { Some(ops::abs(self_)?) } else { None };
+    let self_ = sizes.as_ref().unwrap_or(self_);
     let mask = mask_of("linalg.vector_norm", self_, dim)?;
     let kernel = computing_type(out.dtype());
     match ord.to_f64() {

@@ -21,10 +21,10 @@ pub(in crate::native::pointwise) fn is_infinite<V: Float>(x: V) -> V::Mask {
     x.abs().eq(infinity())
 }
 
-/// Infinite or NaN.
+/// Infinite or NaN; then its product with 0 is NaN.
 #[inline(always)]
 fn is_non_finite<V: Float>(x: V) -> V::Mask {
-    (x - x).ne(V::zero())
+    (x * V::zero()).ne(V::zero())
 }
 
 /// The product with a real number.
@@ -275,7 +275,7 @@ pub(in crate::native::pointwise) fn tanh<V: Float>(z: Complex<V>) -> Complex<V> 
     let im = V::select(y.eq(zero), y, im);
     // An angle without sine and cosine: not a number beside a real part that counts.
     let lost = is_non_finite(y) & !is_infinite(x) & x.ne(zero);
-    let re = V::select(lost, y - y, re);
+    let re = V::select(lost, y * V::zero(), re);
     Complex::new(V::select(is_non_finite(y) & x.eq(zero), x, re), im)
 }
 
