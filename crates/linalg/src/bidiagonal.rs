@@ -115,7 +115,7 @@ fn absolute_threshold(d: &[f64], e: &[f64]) -> f64 {
     (TOLERANCE * smallest / n.sqrt()).max(6.0 * n * n * f64::MIN_POSITIVE)
 }
 
-/// A lower bound of the singular values of a part. `None` if an element was found negligible on the way, and is now 0.
+/// A lower bound of the singular values of a part. `None` if an element was found negligible in the meantime, and is now 0.
 fn smallest_value(d: &[f64], e: &mut [f64], part: Part) -> Option<f64> {
     let last = part.last();
     let end = part.off(last - 1);

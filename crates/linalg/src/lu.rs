@@ -135,11 +135,11 @@ pub fn solve_factored<T: Field>(
         lower.solve(b.reborrow());
         return upper.solve(b);
     }
-    let turned = |t: Triangular<'_, T>, b: MatrixMut<'_, T>| match system {
+    let solve = |t: Triangular<'_, T>, b: MatrixMut<'_, T>| match system {
         System::Adjoint => t.adjoint().solve(b),
         _ => t.transposed().solve(b),
     };
-    turned(upper, b.reborrow());
-    turned(lower, b.reborrow());
+    solve(upper, b.reborrow());
+    solve(lower, b.reborrow());
     restore_rows(&mut b, pivots);
 }

@@ -9,7 +9,7 @@ use crate::matrix::MatrixMut;
 pub enum Failure {
     /// An element is infinite or NaN.
     NotFinite,
-    /// This many values were not found after the greatest number of iterations.
+    /// This many values were not found after the largest number of iterations.
     NotConverged(usize),
 }
 

@@ -64,8 +64,8 @@ impl<T: Field> Dense<T> {
     }
 
     fn map(&self, f: impl Fn(usize, usize, T) -> T) -> Self {
-        let place = |at: usize| (at % self.rows, at / self.rows);
-        let data = self.data.iter().enumerate().map(|(at, x)| f(place(at).0, place(at).1, *x)).collect();
+        let index = |at: usize| (at % self.rows, at / self.rows);
+        let data = self.data.iter().enumerate().map(|(at, x)| f(index(at).0, index(at).1, *x)).collect();
         Self { data, ..*self }
     }
 

@@ -228,9 +228,10 @@ fn orthogonal_weights_have_orthonormal_rows_or_columns() {
         let weight = made(sizes, f64::sin);
         flambeau_nn::init::orthogonal_(&weight, 2.0).unwrap();
         let flat = weight.reshape(&[sizes[0], sizes[1..].iter().product()]).unwrap();
-        let turned = flat.t().unwrap();
+        let transposed = flat.t().unwrap();
         let gram =
-            if flat.sizes()[0] <= flat.sizes()[1] { flat.mm(&turned) } else { turned.mm(&flat) }.unwrap();
+            if flat.sizes()[0] <= flat.sizes()[1] { flat.mm(&transposed) } else { transposed.mm(&flat) }
+                .unwrap();
         let n = gram.sizes()[0] as usize;
         for (at, value) in gram.to_vec::<f64>().unwrap().into_iter().enumerate() {
             let expected = if at / n == at % n { 4.0 } else { 0.0 };

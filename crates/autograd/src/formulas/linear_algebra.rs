@@ -226,8 +226,8 @@ pub fn solve_backward(
 
 /// `-X' grad X'`, for the inverse `X`.
 pub fn inv_backward(grad: &Tensor, inverse: &Tensor) -> Result<Tensor> {
-    let turned = mt(inverse)?;
-    ops::neg(&product(&product(&turned, grad)?, &turned)?)
+    let transposed = mt(inverse)?;
+    ops::neg(&product(&product(&transposed, grad)?, &transposed)?)
 }
 
 /// The gradient of the logarithm of a determinant's magnitude: the transpose of the inverse. The sign has none.

@@ -17,19 +17,19 @@ pub fn eigh_backward(
     compute_v: bool,
 ) -> Result<Option<Tensor>> {
     let vectors = if compute_v { vectors.clone() } else { ops::linalg_eigh(a, uplo)?.1 };
-    let turned = mt(&vectors)?;
+    let transposed = mt(&vectors)?;
     let Some(grad_vectors) = grad_vectors.filter(|g| g.dim() >= 2) else {
         let Some(grad_values) = grad_values else { return Ok(None) };
-        return product(&ops::mul_tensor(&vectors, &row(grad_values)?)?, &turned).map(Some);
+        return product(&ops::mul_tensor(&vectors, &row(grad_values)?)?, &transposed).map(Some);
     };
     let differences = (row(values)? - column(values)?)?;
-    let inner = ops::div_tensor(&product(&turned, grad_vectors)?, &ones_on_diagonal(&differences)?)?;
+    let inner = ops::div_tensor(&product(&transposed, grad_vectors)?, &ones_on_diagonal(&differences)?)?;
     let inner = without_diagonal(&inner)?;
     let inner = match grad_values {
         Some(grad_values) => (inner + ops::diag_embed(grad_values, 0, -2, -1)?)?,
         None => inner,
     };
-    product(&product(&vectors, &inner)?, &turned).map(Some)
+    product(&product(&vectors, &inner)?, &transposed).map(Some)
 }
 
 /// With ones on the diagonals, so that they can divide.
@@ -118,17 +118,17 @@ fn first_vectors(grad: &Tensor, dim: i64, count: i64) -> Result<Tensor> {
     ops::narrow(grad, dim, 0, count)
 }
 
-/// The gradient of a pseudoinverse of constant rank: Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least
-/// squares problems whose variables separate" (1973).
+/// The gradient of a pseudoinverse of constant rank: Golub and Pereyra, "The differentiation of pseudo-inverses and
+/// nonlinear least squares problems whose variables separate" (1973).
 pub fn pinv_backward(grad: &Tensor, pinv: &Tensor, a: &Tensor) -> Result<Tensor> {
     let (p, g) = (pinv, mt(grad)?);
-    let turned = mt(p)?;
+    let transposed = mt(p)?;
     // `dP = -P dA P + P P' dA' (1 - A P) + (1 - P A) dA' P' P`
-    let first = ops::neg(&product(&product(&turned, grad)?, &turned)?)?;
+    let first = ops::neg(&product(&product(&transposed, grad)?, &transposed)?)?;
     let outside_rows = (&g - &product(a, &product(p, &g)?)?)?;
-    let second = product(&outside_rows, &product(p, &turned)?)?;
+    let second = product(&outside_rows, &product(p, &transposed)?)?;
     let outside_columns = (&g - &product(&product(&g, p)?, a)?)?;
-    let third = product(&product(&turned, p)?, &outside_columns)?;
+    let third = product(&product(&transposed, p)?, &outside_columns)?;
     first + second + third
 }
 
@@ -164,9 +164,9 @@ pub fn lstsq_backward(
 /// The gradient of the exponential: its tangent map is the upper right block of the exponential of `[[A, dA], [0, A]]`, and the adjoint
 /// that of the transposes: Mathias, "A chain rule for matrix functions and applications" (1996).
 pub fn matrix_exp_backward(grad: &Tensor, a: &Tensor) -> Result<Tensor> {
-    let (turned, n) = (mt(a)?, a.size(-1)?);
-    let above = ops::cat(&[turned.clone(), grad.clone()], -1)?;
-    let below = ops::cat(&[zeros(a.sizes(), a)?, turned], -1)?;
+    let (transposed, n) = (mt(a)?, a.size(-1)?);
+    let above = ops::cat(&[transposed.clone(), grad.clone()], -1)?;
+    let below = ops::cat(&[zeros(a.sizes(), a)?, transposed], -1)?;
     let exponential = ops::linalg_matrix_exp(&ops::cat(&[above, below], -2)?)?;
     ops::narrow(&ops::narrow(&exponential, -2, 0, n)?, -1, n, n)
 }
@@ -259,10 +259,10 @@ pub fn ormqr_backward(
         return Ok((zeros(input.sizes(), input)?, zeros(tau.sizes(), tau)?, grad.clone()));
     }
     // `c Q` is the transpose of `Q' c'`.
-    let turned = |x: &Tensor| if left { Ok(x.clone()) } else { mt(x) };
+    let transposed = |x: &Tensor| if left { Ok(x.clone()) } else { mt(x) };
     let forward: Vec<i64> = (0..count).collect();
     let order = if left == transpose { forward } else { forward.into_iter().rev().collect() };
     let [grad_input, grad_tau, grad_other] =
-        reflections_backward(&turned(grad)?, &turned(other)?, input, tau, &order)?;
-    Ok((with_other_columns(grad_input, input)?, grad_tau, turned(&grad_other)?))
+        reflections_backward(&transposed(grad)?, &transposed(other)?, input, tau, &order)?;
+    Ok((with_other_columns(grad_input, input)?, grad_tau, transposed(&grad_other)?))
 }

@@ -8,9 +8,9 @@ use flambeau_autograd::gradcheck::GradCheck;
 fn regular(sizes: &[i64], seed: i64) -> Tensor {
     let (columns, rows) = (sizes[sizes.len() - 1], sizes[sizes.len() - 2]);
     let plain = numbers(sizes.iter().product(), seed);
-    let place = |at: usize| (at as i64 / columns % rows, at as i64 % columns);
+    let index = |at: usize| (at as i64 / columns % rows, at as i64 % columns);
     let grown =
-        |(at, x): (usize, &f64)| if place(at).0 == place(at).1 { x + 2.0 + place(at).0 as f64 } else { *x };
+        |(at, x): (usize, &f64)| if index(at).0 == index(at).1 { x + 2.0 + index(at).0 as f64 } else { *x };
     of(plain.iter().enumerate().map(grown).collect(), sizes)
 }
 
@@ -154,9 +154,9 @@ fn systems_of_equations() {
             Ok(vec![ops::linalg_lu_solve(&factors, &pivots, &x[1], left, adjoint)?])
         };
         // Rows are exchanged.
-        let turned = constant(&ops::flip(&regular(&[2, 2], 1), &[0]).unwrap());
-        turned.requires_grad_(true).unwrap();
-        all_modes("lu_solve", f, &[turned, x(&[2, 2], 2)]);
+        let transposed = constant(&ops::flip(&regular(&[2, 2], 1), &[0]).unwrap());
+        transposed.requires_grad_(true).unwrap();
+        all_modes("lu_solve", f, &[transposed, x(&[2, 2], 2)]);
     }
 }
 
@@ -167,9 +167,9 @@ fn triangles_of_tall_and_wide_matrices() {
             let (_, l, u) = ops::linalg_lu(&x[0], true)?;
             Ok(vec![l, u])
         };
-        let turned = constant(&ops::flip(&regular(sizes, 1), &[-2]).unwrap());
-        turned.requires_grad_(true).unwrap();
-        all_modes("lu", lu, &[turned]);
+        let transposed = constant(&ops::flip(&regular(sizes, 1), &[-2]).unwrap());
+        transposed.requires_grad_(true).unwrap();
+        all_modes("lu", lu, &[transposed]);
         let qr = |x: &[Tensor]| {
             let (q, r) = ops::linalg_qr(&x[0], "reduced")?;
             Ok(vec![q, r])

@@ -201,10 +201,10 @@ fn numbers_that_are_not_finite_are_refused_at_once() {
     for n in 1..=9 {
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             for at in 0..n * n {
-                let place = |i: usize, j: usize| i * n + j == at;
-                let a = symmetric(n, 1).map(|i, j, x| if place(i, j) || place(j, i) { bad } else { x });
+                let is_there = |i: usize, j: usize| i * n + j == at;
+                let a = symmetric(n, 1).map(|i, j, x| if is_there(i, j) || is_there(j, i) { bad } else { x });
                 assert_eq!(eigen(&a).unwrap_err(), Failure::NotFinite);
-                let general = Wide::random(n, n, 2).map(|i, j, x| if place(i, j) { bad } else { x });
+                let general = Wide::random(n, n, 2).map(|i, j, x| if is_there(i, j) { bad } else { x });
                 assert_eq!(singular(&general).unwrap_err(), Failure::NotFinite);
             }
         }

@@ -62,6 +62,7 @@ const ALLOWED: &[&str] = &[
     "outofplace",
     "placeholder",
     "at least",
+    "van loan",
     "at_least",
     "least significant",
     "least squares",

@@ -75,11 +75,11 @@ pub(super) fn new(name: &str, like: &Tensor, sizes: &[i64], dtype: ScalarType) -
 
 /// A new tensor of column-major matrices on the device of `like`.
 pub(super) fn new_columns(name: &str, like: &Tensor, sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
-    let turned: DimVec = match sizes {
+    let transposed: DimVec = match sizes {
         [batch @ .., rows, columns] => with_sizes(batch, &[*columns, *rows]),
         _ => DimVec::from_slice(sizes),
     };
-    let mut strides = shape::strides_for(&turned, MemoryFormat::Contiguous)?;
+    let mut strides = shape::strides_for(&transposed, MemoryFormat::Contiguous)?;
     let rank = strides.len();
     if rank >= 2 {
         strides.swap(rank - 2, rank - 1);
