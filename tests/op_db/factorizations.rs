@@ -82,7 +82,7 @@ fn lu_rows() -> Vec<Row> {
                 };
                 vec![part(0, &[rows, rows]), part(1, &[rows, count]), part(2, &[count, columns])]
             }),
-        lu_solve_row(&packed).refuses(
+        lu_solve_row(packed).refuses(
             vec![factors.into(), Arg::Typed(pivots, I32), any(&[3, 1], 1).into(), true.into(), false.into()],
             ErrorKind::Shape,
             "Incompatible shapes of A and B for the equation AX = B",
