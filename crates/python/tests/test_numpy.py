@@ -126,7 +126,6 @@ def test_what_no_tensor_can_be():
     for array in (
         np.array(["a"]),
         np.array([None]),
-        np.zeros(2, dtype="c8"),
         np.zeros(2, dtype="m8[s]"),
         np.zeros(2, dtype="u4"),
         np.zeros(2, dtype=[("a", "i4")]),

@@ -187,21 +187,29 @@ def mH(self):
 
 def real(self):
     """The real parts, as a view; the tensor itself if it is real."""
+    from . import _flambeau
+
     return _flambeau.real(self)
 
 
 def set_real(self, value):
     """Writes the real parts."""
+    from . import _flambeau
+
     _flambeau.real(self).copy_(_flambeau.as_tensor(value))
 
 
 def imag(self):
     """The imaginary parts, as a view."""
+    from . import _flambeau
+
     return _flambeau.imag(self)
 
 
 def set_imag(self, value):
     """Writes the imaginary parts."""
+    from . import _flambeau
+
     _flambeau.imag(self).copy_(_flambeau.as_tensor(value))
 
 

@@ -30,6 +30,8 @@ DTYPES = {
         flambeau.bfloat16,
         flambeau.float32,
         flambeau.float64,
+        flambeau.complex64,
+        flambeau.complex128,
     )
 }
 

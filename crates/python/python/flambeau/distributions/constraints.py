@@ -336,7 +336,7 @@ class _PositiveSemidefinite(_Symmetric):
         symmetric = super().check(value)
         if not bool(symmetric.all()):
             return symmetric
-        return flambeau.linalg.eigvalsh(value).ge(0).all(-1)  # type: ignore[attr-defined]
+        return flambeau.linalg.eigvalsh(value).ge(0).all(-1)
 
 
 class _PositiveDefinite(_Symmetric):
@@ -344,7 +344,7 @@ class _PositiveDefinite(_Symmetric):
         symmetric = super().check(value)
         if not bool(symmetric.all()):
             return symmetric
-        return flambeau.linalg.cholesky_ex(value).info.eq(0)  # type: ignore[attr-defined]
+        return flambeau.linalg.cholesky_ex(value).info.eq(0)
 
 
 class _Cat(Constraint):

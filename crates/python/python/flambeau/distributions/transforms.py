@@ -718,7 +718,7 @@ class PositiveDefiniteTransform(Transform):
         return x @ x.mT
 
     def _inverse(self, y: Any) -> Any:
-        return LowerCholeskyTransform().inv(flambeau.linalg.cholesky(y))  # type: ignore[attr-defined]
+        return LowerCholeskyTransform().inv(flambeau.linalg.cholesky(y))
 
 
 class CatTransform(Transform):

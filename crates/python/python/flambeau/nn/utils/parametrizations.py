@@ -108,10 +108,10 @@ class _Orthogonal(Module):
         skew = lower - lower.mT
         identity = flambeau.eye(n, dtype=X.dtype)
         if self.orthogonal_map == "matrix_exp":
-            made = flambeau.linalg.matrix_exp(skew)  # type: ignore[attr-defined]
+            made = flambeau.linalg.matrix_exp(skew)
         else:
             half = skew / 2
-            made = flambeau.linalg.solve(identity - half, identity + half)  # type: ignore[attr-defined]
+            made = flambeau.linalg.solve(identity - half, identity + half)
         base = self.base.mT if wide else self.base
         result = base @ made[..., :k, :k] if n == k else made @ base
         return result.mT if wide else result
@@ -125,7 +125,7 @@ class _Orthogonal(Module):
 def _orthogonal_matrix(weight: Tensor) -> Tensor:
     """The nearest matrix with orthogonal rows or columns, by Gram and Schmidt's order."""
     wide = weight.shape[-2] < weight.shape[-1]
-    q, r = flambeau.linalg.qr(weight.mT if wide else weight)  # type: ignore[attr-defined]
+    q, r = flambeau.linalg.qr(weight.mT if wide else weight)
     q = q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
     return q.mT if wide else q
 
