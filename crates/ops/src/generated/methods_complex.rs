@@ -24,7 +24,7 @@ impl Tensor {
     /// ```
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
-    /// let z = Tensor::polar(&Tensor::from([2.0f32]), &Tensor::from([0.0f32]))?;
+    /// let z = Tensor::polar(&Tensor::from([2.0]), &Tensor::from([0.0]))?;
     /// assert!(z.real()?.allclose(&Tensor::from([2.0]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```

@@ -55,7 +55,7 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let x = Tensor::from([2.0, 3.0]);
-    /// assert_eq!(Tensor::linalg_vander_with(&x, LinalgVanderOptions::new().n(1))?.to_vec::<f64>()?, [1.0, 1.0]);
+    /// assert_eq!(Tensor::linalg_vander_with(&x, LinalgVanderOptions::new().n(3))?.to_vec::<f64>()?, [1.0, 2.0, 4.0, 1.0, 3.0, 9.0]);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_vander_with(x: &Tensor, options: super::options::LinalgVanderOptions) -> Result<Tensor> {
