@@ -92,9 +92,9 @@ impl<'a> StridedView<'a> {
         self.geometry.is_contiguous()
     }
 
-    /// Bytes from the start of the storage to the first element.
+    /// Bytes from the start of the storage to the first element. It wraps where the offset of a tensor without elements is so large.
     #[inline(always)]
     pub fn byte_offset(&self) -> usize {
-        self.geometry.storage_offset() as usize * self.dtype.size()
+        (self.geometry.storage_offset() as usize).wrapping_mul(self.dtype.size())
     }
 }

@@ -345,7 +345,7 @@ impl<'a> TrivialIter<'a> {
         let size = self.dtype.size();
         let mut from = [std::ptr::null(); N];
         for (i, address) in from.iter_mut().enumerate() {
-            let offset = self.geometries[i].storage_offset() as usize * size;
+            let offset = (self.geometries[i].storage_offset() as usize).wrapping_mul(size);
             *address = guarded.ptr_at(self.inputs[i].storage(), offset).cast_const();
         }
         (self.written(guarded), from)

@@ -48,7 +48,7 @@ pub fn copy_between_devices(self_: &Tensor, src: &Tensor, non_blocking: bool) ->
         && src.is_contiguous()
         && !Storage::ptr_eq(self_.storage(), src.storage());
     if have_same_layout {
-        let start = |t: &Tensor| t.storage_offset() as usize * t.dtype().size();
+        let start = |t: &Tensor| (t.storage_offset() as usize).wrapping_mul(t.dtype().size());
         let nbytes = src.numel() as usize * src.dtype().size();
         return Storage::copy_range((src.storage(), start(src)), (self_.storage(), start(self_)), nbytes)
             .map_err(|error| error.in_operator("copy_"));
