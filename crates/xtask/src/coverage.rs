@@ -120,9 +120,13 @@ fn list<'a>(names: impl Iterator<Item = &'a String>) {
 fn python_names() -> Result<HashSet<String>, String> {
     let package = root().join("crates/python/python/flambeau");
     let mut names = HashSet::new();
-    for (folder, prefix) in
-        [("nn/functional", "nn.functional."), ("special", "special."), ("linalg", "linalg."), ("", "")]
-    {
+    for (folder, prefix) in [
+        ("nn/functional", "nn.functional."),
+        ("special", "special."),
+        ("linalg", "linalg."),
+        ("fft", "fft."),
+        ("", ""),
+    ] {
         for file in sources(&package.join(folder))? {
             let text = read(&file)?;
             names.extend(defined(&text).map(|name| format!("{prefix}{name}")));

@@ -12,6 +12,7 @@ const PUBLISHED: &[&str] = &[
     "flambeau-codegen",
     "flambeau-core",
     "flambeau-derive",
+    "flambeau-fft",
     "flambeau-gemm",
     "flambeau-linalg",
     "flambeau-nn",

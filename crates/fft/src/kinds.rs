@@ -1,0 +1,222 @@
+//! The three kinds of transforms of a row: complex to complex, real to complex, complex to real.
+
+use crate::error::OutOfMemory;
+use crate::float::Float;
+use crate::plan::{Direction, Plan, Planned};
+use crate::real::{Twiddles, merge, mirror, split};
+use std::sync::Arc;
+
+/// What is done with a row: its elements are put into a buffer of complex numbers, transformed there, and taken out.
+pub(crate) trait Kind<T: Float>: Sync {
+    /// An element of the input.
+    type In: Copy + Send + Sync;
+    /// An element of the output.
+    type Out: Copy + Send + Sync;
+    /// The sizes of a row of the input and of the output.
+    fn lengths(&self) -> [usize; 2];
+    /// The size of the buffer.
+    fn buffer_length(&self) -> usize;
+    /// The size of the scratch of [`transform`](Kind::transform).
+    fn scratch_length(&self) -> usize;
+    /// Puts an element of the input into the buffer.
+    fn put(&self, buffer: &mut [[T; 2]], index: usize, value: Self::In);
+    /// Transforms the buffer.
+    fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]);
+    /// Takes an element of the output out of the buffer, multiplied by a factor.
+    fn take(&self, buffer: &[[T; 2]], index: usize, factor: T) -> Self::Out;
+    /// A row of the output as the buffer, if it can be.
+    fn as_buffer(row: &mut [Self::Out]) -> Option<&mut [[T; 2]]>;
+}
+
+/// Complex rows.
+pub(crate) struct ComplexToComplex<T: Planned> {
+    length: usize,
+    plan: Arc<Plan<T>>,
+}
+
+impl<T: Float> ComplexToComplex<T> {
+    pub(crate) fn new(length: usize, direction: Direction) -> Result<Self, OutOfMemory> {
+        Ok(ComplexToComplex { length, plan: T::plan(length, direction)? })
+    }
+}
+
+impl<T: Float> Kind<T> for ComplexToComplex<T> {
+    type In = [T; 2];
+    type Out = [T; 2];
+
+    fn lengths(&self) -> [usize; 2] {
+        [self.length; 2]
+    }
+
+    fn buffer_length(&self) -> usize {
+        self.length
+    }
+
+    fn scratch_length(&self) -> usize {
+        T::scratch_length(&self.plan)
+    }
+
+    #[inline(always)]
+    fn put(&self, buffer: &mut [[T; 2]], index: usize, value: [T; 2]) {
+        buffer[index] = value;
+    }
+
+    fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
+        T::transform(&self.plan, buffer, scratch);
+    }
+
+    #[inline(always)]
+    fn take(&self, buffer: &[[T; 2]], index: usize, factor: T) -> [T; 2] {
+        let [re, im] = buffer[index];
+        [re * factor, im * factor]
+    }
+
+    fn as_buffer(row: &mut [[T; 2]]) -> Option<&mut [[T; 2]]> {
+        Some(row)
+    }
+}
+
+/// The complex transform that one of real rows is made of: of the pairs of elements, or, for odd lengths, of all elements.
+struct OfReal<T: Planned> {
+    plan: Arc<Plan<T>>,
+    /// For even lengths.
+    twiddles: Option<Arc<Twiddles<T>>>,
+}
+
+impl<T: Float> OfReal<T> {
+    fn new(length: usize, direction: Direction) -> Result<Self, OutOfMemory> {
+        if length.is_multiple_of(2) {
+            return Ok(OfReal {
+                plan: T::plan(length / 2, direction)?,
+                twiddles: Some(Twiddles::of(length)?),
+            });
+        }
+        Ok(OfReal { plan: T::plan(length, direction)?, twiddles: None })
+    }
+}
+
+/// Real rows, forwards: the elements of the result up to the middle, or all.
+pub(crate) struct RealToComplex<T: Planned> {
+    length: usize,
+    all: bool,
+    inner: OfReal<T>,
+}
+
+impl<T: Float> RealToComplex<T> {
+    pub(crate) fn new(length: usize, all: bool) -> Result<Self, OutOfMemory> {
+        Ok(RealToComplex { length, all, inner: OfReal::new(length, Direction::Forward)? })
+    }
+}
+
+impl<T: Float> Kind<T> for RealToComplex<T> {
+    type In = T;
+    type Out = [T; 2];
+
+    fn lengths(&self) -> [usize; 2] {
+        [self.length, if self.all { self.length } else { self.length / 2 + 1 }]
+    }
+
+    fn buffer_length(&self) -> usize {
+        if self.inner.twiddles.is_none() { self.length } else { self.lengths()[1] }
+    }
+
+    fn scratch_length(&self) -> usize {
+        T::scratch_length(&self.inner.plan)
+    }
+
+    #[inline(always)]
+    fn put(&self, buffer: &mut [[T; 2]], index: usize, value: T) {
+        match self.inner.twiddles {
+            Some(_) => buffer[index / 2][index % 2] = value,
+            None => buffer[index] = [value, T::ZERO],
+        }
+    }
+
+    fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
+        let middle = self.length / 2;
+        match &self.inner.twiddles {
+            Some(twiddles) => {
+                T::transform(&self.inner.plan, &mut buffer[..middle], scratch);
+                split(&mut buffer[..=middle], twiddles);
+            }
+            None => {
+                T::transform(&self.inner.plan, buffer, scratch);
+                buffer[0][1] = T::ZERO; // Products of infinities and zeros are not.
+            }
+        }
+        if self.all {
+            mirror(buffer);
+        }
+    }
+
+    #[inline(always)]
+    fn take(&self, buffer: &[[T; 2]], index: usize, factor: T) -> [T; 2] {
+        let [re, im] = buffer[index];
+        [re * factor, im * factor]
+    }
+
+    fn as_buffer(row: &mut [[T; 2]]) -> Option<&mut [[T; 2]]> {
+        Some(row)
+    }
+}
+
+/// The elements up to the middle of the transform of a real row, backwards.
+pub(crate) struct ComplexToReal<T: Planned> {
+    length: usize,
+    inner: OfReal<T>,
+}
+
+impl<T: Float> ComplexToReal<T> {
+    pub(crate) fn new(length: usize) -> Result<Self, OutOfMemory> {
+        Ok(ComplexToReal { length, inner: OfReal::new(length, Direction::Backward)? })
+    }
+}
+
+impl<T: Float> Kind<T> for ComplexToReal<T> {
+    type In = [T; 2];
+    type Out = T;
+
+    fn lengths(&self) -> [usize; 2] {
+        [self.length / 2 + 1, self.length]
+    }
+
+    fn buffer_length(&self) -> usize {
+        if self.inner.twiddles.is_none() { self.length } else { self.length / 2 + 1 }
+    }
+
+    fn scratch_length(&self) -> usize {
+        T::scratch_length(&self.inner.plan)
+    }
+
+    #[inline(always)]
+    fn put(&self, buffer: &mut [[T; 2]], index: usize, value: [T; 2]) {
+        buffer[index] = value;
+    }
+
+    fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
+        let middle = self.length / 2;
+        match &self.inner.twiddles {
+            Some(twiddles) => {
+                merge(&mut buffer[..=middle], twiddles);
+                T::transform(&self.inner.plan, &mut buffer[..middle], scratch);
+            }
+            None => {
+                buffer[0][1] = T::ZERO; // It is that of a real row.
+                mirror(buffer);
+                T::transform(&self.inner.plan, buffer, scratch);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn take(&self, buffer: &[[T; 2]], index: usize, factor: T) -> T {
+        match self.inner.twiddles {
+            Some(_) => buffer[index / 2][index % 2] * factor,
+            None => buffer[index][0] * factor,
+        }
+    }
+
+    fn as_buffer(_: &mut [T]) -> Option<&mut [[T; 2]]> {
+        None
+    }
+}

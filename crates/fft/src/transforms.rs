@@ -1,0 +1,273 @@
+//! Transforms of all rows of an array: blocks of rows go through a buffer, on several threads.
+#![expect(unsafe_code, reason = "threads read and write disjoint rows of one slice")]
+
+use crate::error::{OutOfMemory, filled};
+use crate::float::Float;
+use crate::kinds::{ComplexToComplex, ComplexToReal, Kind, RealToComplex};
+use crate::plan::Direction;
+use crate::rows::{Rows, Source, Target};
+use crate::shape::Shape;
+use flambeau_parallel::parallel_for;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Rows in a buffer, where neighbours of a row are not neighbours in memory: so each cache line is read once.
+const BLOCK: usize = 32;
+/// Elements in a buffer from which on it has fewer rows.
+const LARGE_BUFFER: usize = 1 << 17;
+/// Elements for which another thread is worthwhile.
+const WORTH_A_THREAD: usize = 1 << 14;
+
+/// Transforms complex rows along `dim` to an array of the same sizes: `factor * sum(x[j] exp(-+2 pi i j k / n))`.
+///
+/// # Errors
+/// If memory runs out.
+///
+/// # Panics
+/// Unless the slices hold their arrays, and rows have elements.
+pub fn complex_to_complex<T: Float>(
+    input: &[[T; 2]],
+    shape: &Shape,
+    output: &mut [[T; 2]],
+    dim: usize,
+    direction: Direction,
+    factor: f64,
+) -> Result<(), OutOfMemory> {
+    let kind = ComplexToComplex::new(shape.sizes()[dim], direction)?;
+    transform(&kind, input, shape, output, dim, T::from_f64(factor))
+}
+
+/// [`complex_to_complex`] of a row-major array in place.
+///
+/// # Errors
+/// If memory runs out.
+///
+/// # Panics
+/// Unless the slice holds the array, and rows have elements.
+pub fn complex_in_place<T: Float>(
+    array: &mut [[T; 2]],
+    sizes: &[usize],
+    dim: usize,
+    direction: Direction,
+    factor: f64,
+) -> Result<(), OutOfMemory> {
+    let shape = Shape::contiguous(sizes);
+    assert_eq!(array.len(), shape.elements(), "elements of the array");
+    let kind = ComplexToComplex::new(sizes[dim], direction)?;
+    let rows = Rows::new(&shape, &shape, dim);
+    let target = Target::new(array);
+    let pass = Pass {
+        kind: &kind,
+        source: &target.as_source(),
+        target: &target,
+        rows: &rows,
+        factor: T::from_f64(factor),
+        in_place: true,
+    };
+    // SAFETY: (inside): the shape is that of the slice, in which the rows are disjoint, and source and target are the same.
+    unsafe { pass.run_on_threads() }
+}
+
+/// Transforms real rows along `dim` forwards: to n / 2 + 1 complex numbers, or to all n if `all`.
+///
+/// # Errors
+/// If memory runs out.
+///
+/// # Panics
+/// Unless the slices hold their arrays, and rows have elements.
+pub fn real_to_complex<T: Float>(
+    input: &[T],
+    shape: &Shape,
+    output: &mut [[T; 2]],
+    dim: usize,
+    all: bool,
+    factor: f64,
+) -> Result<(), OutOfMemory> {
+    let kind = RealToComplex::new(shape.sizes()[dim], all)?;
+    transform(&kind, input, shape, output, dim, T::from_f64(factor))
+}
+
+/// Transforms the n / 2 + 1 first elements of the transforms of real rows of length `n` along `dim` backwards, to the rows.
+///
+/// # Errors
+/// If memory runs out.
+///
+/// # Panics
+/// Unless the slices hold their arrays, rows have elements, and those of the input are n / 2 + 1.
+pub fn complex_to_real<T: Float>(
+    input: &[[T; 2]],
+    shape: &Shape,
+    output: &mut [T],
+    n: usize,
+    dim: usize,
+    factor: f64,
+) -> Result<(), OutOfMemory> {
+    assert_eq!(shape.sizes()[dim], n / 2 + 1, "elements of a row");
+    transform(&ComplexToReal::new(n)?, input, shape, output, dim, T::from_f64(factor))
+}
+
+fn transform<T: Float, K: Kind<T>>(
+    kind: &K,
+    input: &[K::In],
+    shape: &Shape,
+    output: &mut [K::Out],
+    dim: usize,
+    factor: T,
+) -> Result<(), OutOfMemory> {
+    let [from, to] = kind.lengths();
+    let written = Shape::contiguous(&shape.with_size(dim, to));
+    assert_eq!(shape.sizes()[dim], from, "elements of a row");
+    assert!(shape.reach() <= input.len(), "elements of the input");
+    assert_eq!(written.elements(), output.len(), "elements of the output");
+    let rows = Rows::new(shape, &written, dim);
+    let (source, target) = (Source::new(input), Target::new(output));
+    let pass = Pass { kind, source: &source, target: &target, rows: &rows, factor, in_place: false };
+    // SAFETY: (inside): the asserts compare the slices with the shapes. Rows of a row-major array are disjoint.
+    unsafe { pass.run_on_threads() }
+}
+
+/// What is needed to transform rows.
+struct Pass<'a, T: Float, K: Kind<T>> {
+    kind: &'a K,
+    source: &'a Source<'a, K::In>,
+    target: &'a Target<'a, K::Out>,
+    rows: &'a Rows,
+    factor: T,
+    /// Whether source and target are the same memory, and a row has the same elements in both.
+    in_place: bool,
+}
+
+impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
+    /// # Safety
+    /// - (inside) the elements of the rows are inside the arrays. Those of the target are disjoint, and the source is other memory unless
+    ///   `in_place`.
+    unsafe fn run_on_threads(&self) -> Result<(), OutOfMemory> {
+        let missing = AtomicUsize::new(0);
+        let length = self.kind.buffer_length();
+        let rows =
+            (WORTH_A_THREAD / (length * (length.ilog2() as usize + 2))).max(1).next_multiple_of(self.block());
+        parallel_for(0..self.rows.count, rows.min(self.rows.count), |part| {
+            // SAFETY: (inside), and the parts are disjoint.
+            if let Err(OutOfMemory { bytes }) = unsafe { self.run(part) } {
+                missing.store(bytes, Ordering::Relaxed);
+            }
+        });
+        match missing.into_inner() {
+            0 => Ok(()),
+            bytes => Err(OutOfMemory { bytes }),
+        }
+    }
+
+    /// How many rows go through a buffer together.
+    fn block(&self) -> usize {
+        match self.rows.strides {
+            _ if self.fits_output() => 1,
+            [1, 1] => 1,
+            _ => (LARGE_BUFFER / self.kind.buffer_length()).clamp(4, BLOCK),
+        }
+    }
+
+    /// # Safety
+    /// Those of [`run_on_threads`](Self::run_on_threads), and no other thread uses these rows.
+    unsafe fn run(&self, part: Range<usize>) -> Result<(), OutOfMemory> {
+        let mut scratch = filled([T::ZERO; 2], self.kind.scratch_length())?;
+        if self.fits_output() {
+            for row in part {
+                // SAFETY: the caller's.
+                unsafe { self.transform_in_output(row, &mut scratch) };
+            }
+            return Ok(());
+        }
+        // SAFETY: the caller's.
+        unsafe { self.run_in_blocks(part, &mut scratch) }
+    }
+
+    /// Whether a row of the output can be the buffer.
+    fn fits_output(&self) -> bool {
+        let fits = self.kind.buffer_length() == self.kind.lengths()[1] && K::as_buffer(&mut []).is_some();
+        fits && self.rows.strides[1] == 1
+    }
+
+    /// # Safety
+    /// Those of [`run`](Self::run), and a row of the output fits.
+    unsafe fn transform_in_output(&self, row: usize, scratch: &mut [[T; 2]]) {
+        let [from, to] = self.rows.offsets(row);
+        // SAFETY: the caller's. Nothing is read through the source while this row is borrowed, unless it is other memory.
+        let out = unsafe { self.target.row(to, self.kind.lengths()[1]) };
+        let Some(buffer) = K::as_buffer(out) else { return };
+        let count = if self.in_place { 0 } else { self.kind.lengths()[0] };
+        for index in 0..count {
+            // SAFETY: the caller's.
+            let value = unsafe { self.source.get(from + index * self.rows.strides[0]) };
+            self.kind.put(buffer, index, value);
+        }
+        self.kind.transform(buffer, scratch);
+        if self.factor != T::ONE {
+            buffer.iter_mut().for_each(|[re, im]| (*re, *im) = (*re * self.factor, *im * self.factor));
+        }
+    }
+
+    /// # Safety
+    /// Those of [`run`](Self::run).
+    unsafe fn run_in_blocks(&self, part: Range<usize>, scratch: &mut [[T; 2]]) -> Result<(), OutOfMemory> {
+        let (length, block) = (self.kind.buffer_length(), self.block());
+        // Rows whose length is a power of two would share few sets of a cache, so they are a cache line apart.
+        let pitch = if block == 1 { length } else { length + 64 / size_of::<[T; 2]>() };
+        let mut buffer = filled([T::ZERO; 2], pitch.saturating_mul(block.min(part.len())))?;
+        for first in part.clone().step_by(block) {
+            let rows = first..part.end.min(first + block);
+            // SAFETY: the caller's.
+            unsafe { self.load(rows.clone(), &mut buffer, pitch) };
+            for row in buffer.chunks_exact_mut(pitch).take(rows.len()) {
+                self.kind.transform(&mut row[..length], scratch);
+            }
+            // SAFETY: the caller's.
+            unsafe { self.store(rows, &buffer, pitch) };
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// Those of [`run`](Self::run).
+    unsafe fn load(&self, rows: Range<usize>, buffer: &mut [[T; 2]], pitch: usize) {
+        let (count, stride) = (self.kind.lengths()[0], self.rows.strides[0]);
+        let offsets = self.block_offsets(&rows, 0);
+        let mut put = |row: usize, index: usize| {
+            // SAFETY: the caller's.
+            let value = unsafe { self.source.get(offsets[row] + index * stride) };
+            self.kind.put(&mut buffer[row * pitch..], index, value);
+        };
+        // Neighbours in memory one after another.
+        if stride == 1 {
+            (0..rows.len()).for_each(|row| (0..count).for_each(|index| put(row, index)));
+        } else {
+            (0..count).for_each(|index| (0..rows.len()).for_each(|row| put(row, index)));
+        }
+    }
+
+    /// # Safety
+    /// Those of [`run`](Self::run).
+    unsafe fn store(&self, rows: Range<usize>, buffer: &[[T; 2]], pitch: usize) {
+        let (count, stride) = (self.kind.lengths()[1], self.rows.strides[1]);
+        let offsets = self.block_offsets(&rows, 1);
+        let take = |row: usize, index: usize| {
+            let value = self.kind.take(&buffer[row * pitch..], index, self.factor);
+            // SAFETY: the caller's.
+            unsafe { self.target.set(offsets[row] + index * stride, value) };
+        };
+        if stride == 1 {
+            (0..rows.len()).for_each(|row| (0..count).for_each(|index| take(row, index)));
+        } else {
+            (0..count).for_each(|index| (0..rows.len()).for_each(|row| take(row, index)));
+        }
+    }
+
+    /// The offsets of the rows of a block in one of the arrays.
+    fn block_offsets(&self, rows: &Range<usize>, side: usize) -> [usize; BLOCK] {
+        let mut offsets = [0; BLOCK];
+        for (offset, row) in offsets.iter_mut().zip(rows.clone()) {
+            *offset = self.rows.offsets(row)[side];
+        }
+        offsets
+    }
+}
