@@ -14,6 +14,7 @@ mod elementary;
 mod embedding_bag;
 mod factorizations;
 mod factory;
+mod fourier;
 mod grid_sample;
 mod histogram_isin;
 mod in_place;
@@ -44,6 +45,7 @@ mod unary;
 mod var_norm;
 mod view;
 mod view_copy;
+mod windows;
 
 use crate::draw::Draw;
 use crate::row::Row;
@@ -77,6 +79,8 @@ pub fn rows() -> Vec<Row> {
         pooling::rows,
         random::rows,
         factory::rows,
+        fourier::rows,
+        windows::rows,
         in_place::rows,
         view::rows,
         complex::rows,

@@ -25,6 +25,26 @@ const fn of(
 const BAGS: &[&str] = &["embedding_bag"];
 const CONVOLUTIONS: &[&str] = &["conv1d", "conv2d", "conv3d"];
 const SAMPLERS: &[&str] = &["grid_sampler", "grid_sampler_2d", "grid_sampler_3d"];
+const TRANSFORMS: &[&str] = &[
+    "fft_fft",
+    "fft_ifft",
+    "fft_rfft",
+    "fft_irfft",
+    "fft_hfft",
+    "fft_ihfft",
+    "fft_fft2",
+    "fft_ifft2",
+    "fft_rfft2",
+    "fft_irfft2",
+    "fft_hfft2",
+    "fft_ihfft2",
+    "fft_fftn",
+    "fft_ifftn",
+    "fft_rfftn",
+    "fft_irfftn",
+    "fft_hfftn",
+    "fft_ihfftn",
+];
 const SCATTERS: &[&str] = &["scatter_reduce", "index_reduce"];
 
 const ENUMS: &[RustEnum] = &[
@@ -40,6 +60,8 @@ const ENUMS: &[RustEnum] = &[
     of("indexing", &[], "MeshgridIndexing", ""),
     of("side", &[], "SearchSide", ""),
     of("compute_mode", &[], "CdistComputeMode", ""),
+    of("norm", TRANSFORMS, "FftNorm", ""),
+    of("pad_mode", &["stft"], "SignalPadding", "Reflect"),
     of("ord", &["linalg_matrix_norm", "linalg_norm"], "MatrixNorm", "Frobenius"),
 ];
 

@@ -2,8 +2,10 @@
 //! and derivatives.
 
 mod arithmetic;
+mod convolutions;
 mod derivatives;
 mod errors;
+mod fourier;
 mod functions;
 mod structure;
 

@@ -201,3 +201,20 @@ fn text_is_that_of_pytorch() {
         "Tensor([1], complex64, cpu, [1.+1.j])"
     );
 }
+
+#[test]
+fn ranges_are_of_both_parts() {
+    let line = |start: C, end: C, dtype| {
+        let number = |z: C| Scalar::Complex(z.re, z.im);
+        ops::linspace(number(start), number(end), 5, dtype, None, None, None)
+    };
+    let made = line(c(0.0, 4.0), c(2.0, 0.0), None).unwrap();
+    assert_eq!(made.dtype(), ScalarType::Complex64);
+    assert_eq!(numbers(&made), [c(0.0, 4.0), c(0.5, 3.0), c(1.0, 2.0), c(1.5, 1.0), c(2.0, 0.0)]);
+    let wide = line(c(1.0, 0.0), c(1.0, 2.0), Some(ScalarType::Complex128)).unwrap();
+    assert_eq!(numbers(&wide)[3], c(1.0, 1.5));
+    let real = ops::linspace(0.into(), 2.into(), 3, Some(ScalarType::Complex64), None, None, None).unwrap();
+    assert_eq!(numbers(&real), [c(0.0, 0.0), c(1.0, 0.0), c(2.0, 0.0)]);
+    let error = line(c(0.0, 1.0), c(1.0, 1.0), Some(ScalarType::F32)).unwrap_err().to_string();
+    assert!(error.contains("can't be safely cast"), "{error}");
+}

@@ -12,7 +12,7 @@ pub(super) const UNSET: &str = "memory that is not set has no values";
 type Gives = fn(ScalarType) -> ScalarType;
 
 /// Type, layout, device, pinned memory.
-fn options(dtype: Option<ScalarType>) -> Vec<Arg> {
+pub(super) fn options(dtype: Option<ScalarType>) -> Vec<Arg> {
     vec![dtype.map_or_else(none, |dtype| Arg::from(Value::ScalarType(dtype))), none(), none(), none()]
 }
 

@@ -2,6 +2,7 @@
 
 mod attention;
 mod complex;
+mod fourier;
 mod join_and_index;
 mod linear_algebra;
 mod losses;
@@ -18,6 +19,7 @@ pub use attention::{tiled_attention_bias_backward, tiled_attention_double_backwa
 pub use complex::{
     acosh_slope, angle_backward, angle_tangent, conjugate, div_conj, mul_conj, polar_backward, sgn_backward,
 };
+pub use fourier::{fft_c2r_backward, fft_r2c_backward};
 pub use join_and_index::{
     cat_backward, constant_pad_backward, embedding_double_backward, index_backward, masked_select_backward,
     repeat_backward, roll_backward, split_backward, split_with_sizes_backward, take_backward,

@@ -229,3 +229,31 @@ text_enum! {
         Nuclear = "nuc",
     }
 }
+
+text_enum! {
+    /// In which direction a Fourier transform is divided by the number of its elements.
+    FftNorm {
+        /// Backwards, as if no norm is given.
+        Backward = "backward",
+        /// In both directions, by the root.
+        Ortho = "ortho",
+        /// Forwards.
+        Forward = "forward",
+    }
+}
+
+text_enum! {
+    /// What a signal is padded with.
+    #[derive(Default)]
+    SignalPadding {
+        /// Its reflection at its ends, which are not repeated.
+        #[default]
+        Reflect = "reflect",
+        /// Zeros.
+        Constant = "constant",
+        /// Its first and its last element.
+        Replicate = "replicate",
+        /// The signal itself, as if it were periodic.
+        Circular = "circular",
+    }
+}

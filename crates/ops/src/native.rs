@@ -5,6 +5,7 @@ mod formulas;
 
 mod element_bits;
 pub mod factory;
+pub mod fft;
 mod guarded_slices;
 pub mod index;
 pub mod linalg;

@@ -36,7 +36,7 @@ def test_every_stub_of_an_operator_is_there():
     missing = [name for name in OPERATORS - results - {"TensorMethods"} if not hasattr(_flambeau, name)]
     assert not missing
     assert not [name for name in OPERATOR_CLASSES["TensorMethods"] if not hasattr(fl.Tensor, name)]
-    for module in ("_nn", "_linalg"):
+    for module in ("_nn", "_linalg", "_fft"):
         assert not [name for name in OPERATOR_CLASSES[module] if not hasattr(getattr(_flambeau, module), name)]
 
 

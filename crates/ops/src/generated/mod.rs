@@ -38,6 +38,8 @@ mod embedding;
 mod embedding_bag;
 mod empty_full;
 mod flip_roll;
+mod fourier;
+mod frequencies;
 mod gather_scatter;
 mod gcd_lcm_shift;
 mod gradient;
@@ -93,6 +95,8 @@ mod methods_embedding;
 mod methods_embedding_bag;
 mod methods_empty_full;
 mod methods_flip_roll;
+mod methods_fourier;
+mod methods_frequencies;
 mod methods_gather_scatter;
 mod methods_gcd_lcm_shift;
 mod methods_gradient;
@@ -139,6 +143,7 @@ mod methods_sort;
 mod methods_special;
 mod methods_special_scalar;
 mod methods_split;
+mod methods_stft;
 mod methods_sum_prod_any;
 mod methods_svd;
 mod methods_tensorsolve;
@@ -158,6 +163,7 @@ mod methods_view_backward;
 mod methods_view_copies;
 mod methods_view_in_place;
 mod methods_where_masked_fill;
+mod methods_window_functions;
 mod movedim_flatten;
 mod multi_dot;
 mod multinomial;
@@ -188,6 +194,8 @@ mod options_einsum;
 mod options_embedding;
 mod options_embedding_bag;
 mod options_empty_full;
+mod options_fourier;
+mod options_frequencies;
 mod options_gather_scatter;
 mod options_gradient;
 mod options_index_put;
@@ -219,6 +227,7 @@ mod options_softmax;
 mod options_solve;
 mod options_sort;
 mod options_special;
+mod options_stft;
 mod options_sum_prod_any;
 mod options_svd;
 mod options_tensorsolve;
@@ -254,11 +263,13 @@ mod sort;
 mod special;
 mod special_scalar;
 mod split;
+mod stft;
 mod sum_prod_any;
 mod svd;
 mod tensorsolve;
 mod ternary;
 mod to_contiguous;
+mod transforms;
 mod trapezoid;
 mod tril_triu;
 mod tril_triu_indices;
@@ -273,6 +284,7 @@ mod view_backward;
 mod view_copies;
 mod view_in_place;
 mod where_masked_fill;
+mod window_functions;
 
 /// The options of methods: `x.sum_with(SumOptions::new().keepdim(true))`, and the enums that they take.
 pub mod options {
@@ -300,6 +312,8 @@ pub mod options {
     pub use super::options_embedding::*;
     pub use super::options_embedding_bag::*;
     pub use super::options_empty_full::*;
+    pub use super::options_fourier::*;
+    pub use super::options_frequencies::*;
     pub use super::options_gather_scatter::*;
     pub use super::options_gradient::*;
     pub use super::options_index_put::*;
@@ -331,6 +345,7 @@ pub mod options {
     pub use super::options_solve::*;
     pub use super::options_sort::*;
     pub use super::options_special::*;
+    pub use super::options_stft::*;
     pub use super::options_sum_prod_any::*;
     pub use super::options_svd::*;
     pub use super::options_tensorsolve::*;
@@ -385,6 +400,8 @@ pub use embedding::*;
 pub use embedding_bag::*;
 pub use empty_full::*;
 pub use flip_roll::*;
+pub use fourier::*;
+pub use frequencies::*;
 pub use gather_scatter::*;
 pub use gcd_lcm_shift::*;
 pub use gradient::*;
@@ -431,11 +448,13 @@ pub use sort::*;
 pub use special::*;
 pub use special_scalar::*;
 pub use split::*;
+pub use stft::*;
 pub use sum_prod_any::*;
 pub use svd::*;
 pub use tensorsolve::*;
 pub use ternary::*;
 pub use to_contiguous::*;
+pub use transforms::*;
 pub use trapezoid::*;
 pub use tril_triu::*;
 pub use tril_triu_indices::*;
@@ -450,6 +469,7 @@ pub use view_backward::*;
 pub use view_copies::*;
 pub use view_in_place::*;
 pub use where_masked_fill::*;
+pub use window_functions::*;
 
 use crate::dispatch::OperatorInfo;
 
@@ -944,6 +964,48 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ROLL_OUT,
     &ROT90,
     &ROT90_OUT,
+    &FFT_FFT,
+    &FFT_FFT_OUT,
+    &FFT_IFFT,
+    &FFT_IFFT_OUT,
+    &FFT_RFFT,
+    &FFT_RFFT_OUT,
+    &FFT_IRFFT,
+    &FFT_IRFFT_OUT,
+    &FFT_HFFT,
+    &FFT_HFFT_OUT,
+    &FFT_IHFFT,
+    &FFT_IHFFT_OUT,
+    &FFT_FFT2,
+    &FFT_FFT2_OUT,
+    &FFT_FFTN,
+    &FFT_FFTN_OUT,
+    &FFT_IFFT2,
+    &FFT_IFFT2_OUT,
+    &FFT_IFFTN,
+    &FFT_IFFTN_OUT,
+    &FFT_RFFT2,
+    &FFT_RFFT2_OUT,
+    &FFT_RFFTN,
+    &FFT_RFFTN_OUT,
+    &FFT_IRFFT2,
+    &FFT_IRFFT2_OUT,
+    &FFT_IRFFTN,
+    &FFT_IRFFTN_OUT,
+    &FFT_HFFT2,
+    &FFT_HFFT2_OUT,
+    &FFT_HFFTN,
+    &FFT_HFFTN_OUT,
+    &FFT_IHFFT2,
+    &FFT_IHFFT2_OUT,
+    &FFT_IHFFTN,
+    &FFT_IHFFTN_OUT,
+    &FFT_FFTFREQ,
+    &FFT_FFTFREQ_OUT,
+    &FFT_RFFTFREQ,
+    &FFT_RFFTFREQ_OUT,
+    &FFT_FFTSHIFT,
+    &FFT_IFFTSHIFT,
     &GATHER,
     &GATHER_OUT,
     &SCATTER_SRC,
@@ -1673,6 +1735,9 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &TENSOR_SPLIT_INDICES,
     &TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS,
     &UNBIND_INT,
+    &STFT,
+    &STFT_CENTER,
+    &ISTFT,
     &SUM,
     &SUM_OUT,
     &SUM_DIM_INTLIST,
@@ -1761,6 +1826,12 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &TO_DTYPE,
     &TO_OTHER,
     &TYPE_AS,
+    &_FFT_R2C,
+    &_FFT_R2C_OUT,
+    &_FFT_C2R,
+    &_FFT_C2R_OUT,
+    &_FFT_C2C,
+    &_FFT_C2C_OUT,
     &TRAPEZOID_X,
     &TRAPEZOID_DX,
     &TRAPZ_X,
@@ -2060,4 +2131,30 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &MASKED_FILL_TENSOR_OUT,
     &MASKED_FILL__SCALAR,
     &MASKED_FILL__TENSOR,
+    &BARTLETT_WINDOW,
+    &BARTLETT_WINDOW_OUT,
+    &BARTLETT_WINDOW_PERIODIC,
+    &BARTLETT_WINDOW_PERIODIC_OUT,
+    &BLACKMAN_WINDOW,
+    &BLACKMAN_WINDOW_OUT,
+    &BLACKMAN_WINDOW_PERIODIC,
+    &BLACKMAN_WINDOW_PERIODIC_OUT,
+    &HAMMING_WINDOW,
+    &HAMMING_WINDOW_OUT,
+    &HAMMING_WINDOW_PERIODIC,
+    &HAMMING_WINDOW_PERIODIC_OUT,
+    &HAMMING_WINDOW_PERIODIC_ALPHA,
+    &HAMMING_WINDOW_PERIODIC_ALPHA_OUT,
+    &HAMMING_WINDOW_PERIODIC_ALPHA_BETA,
+    &HAMMING_WINDOW_PERIODIC_ALPHA_BETA_OUT,
+    &HANN_WINDOW,
+    &HANN_WINDOW_OUT,
+    &HANN_WINDOW_PERIODIC,
+    &HANN_WINDOW_PERIODIC_OUT,
+    &KAISER_WINDOW,
+    &KAISER_WINDOW_OUT,
+    &KAISER_WINDOW_PERIODIC,
+    &KAISER_WINDOW_PERIODIC_OUT,
+    &KAISER_WINDOW_BETA,
+    &KAISER_WINDOW_BETA_OUT,
 ];

@@ -7,3 +7,4 @@ pub mod empty_full;
 pub mod meshgrid;
 pub mod to_contiguous;
 pub mod tril_triu_indices;
+pub mod window_functions;

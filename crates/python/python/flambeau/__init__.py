@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 from . import _flambeau
 from ._flambeau import *  # type: ignore[assignment] # noqa: F403
-from ._flambeau import __version__ as __version__, _linalg as _linalg, _nn as _nn, _special as _special
+from ._flambeau import __version__ as __version__, _fft as _fft, _linalg as _linalg, _nn as _nn, _special as _special
 from ._size import Size as Size
 from ._modes import enable_grad as enable_grad, inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from . import _copying, _default_device, _exchange, _functions, _methods, _overrides
@@ -19,7 +19,7 @@ from ._exchange import *  # noqa: F403
 from ._functions import *  # noqa: F403
 from ._default_device import get_default_device as get_default_device, set_default_device as set_default_device
 from ._limits import finfo as finfo, iinfo as iinfo
-from . import autograd as autograd, linalg as linalg, special as special
+from . import autograd as autograd, fft as fft, linalg as linalg, signal as signal, special as special
 
 _methods.install(Tensor)  # noqa: F405
 _exchange.install(Tensor)  # noqa: F405

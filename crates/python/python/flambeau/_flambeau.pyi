@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from ._operators import *
 from ._operators import Device, Dtype, Number, TensorMethods
+from ._operators import _fft as _fft
 from ._operators import _linalg as _linalg
 from ._operators import _nn as _nn
 from ._operators import _special as _special

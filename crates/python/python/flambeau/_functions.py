@@ -42,6 +42,7 @@ __all__ = [
     "pi",
     "seed",
     "set_rng_state",
+    "stft",
     "tensordot",
     "unique",
     "unique_consecutive",
@@ -291,6 +292,27 @@ def norm(
     return _flambeau._linalg.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
 
 
+def stft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Tensor:
+    """The Fourier transforms of windows of a signal, one every `hop_length` elements: frequencies by windows."""
+    return _flambeau.stft(
+        input, n_fft, hop_length, win_length, window,
+        center=center, pad_mode=pad_mode, normalized=normalized, onesided=onesided, return_complex=return_complex,
+        align_to_window=align_to_window,
+    )  # fmt: skip
+
+
 def _state(generator: Generator) -> Tensor:
     seed, offset = generator._position()
     data = seed.to_bytes(8, "little") + offset.to_bytes(8, "little")
@@ -326,6 +348,6 @@ def seed() -> int:
 
 def install(tensor: Any, generator: Any) -> None:
     """Sets the functions that are methods too on the class `Tensor`."""
-    tensor.nonzero, tensor.norm = nonzero, norm
+    tensor.nonzero, tensor.norm, tensor.stft = nonzero, norm, stft
     tensor.unique, tensor.unique_consecutive = unique, unique_consecutive
     generator.get_state, generator.set_state = _state, _set_state

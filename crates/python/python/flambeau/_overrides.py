@@ -73,7 +73,7 @@ def call_override_by_name(name, is_method, args, kwargs):
 
 
 def _function(name):
-    modules = (_flambeau, *(getattr(_flambeau, below) for below in ("_nn", "_linalg", "_special") if hasattr(_flambeau, below)))
+    modules = (_flambeau, *(getattr(_flambeau, below) for below in ("_nn", "_linalg", "_fft", "_special") if hasattr(_flambeau, below)))
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 

@@ -37,6 +37,8 @@ mod embedding;
 mod embedding_bag;
 mod empty_full;
 mod flip_roll;
+mod fourier;
+mod frequencies;
 mod gather_scatter;
 mod gcd_lcm_shift;
 mod gradient;
@@ -83,11 +85,13 @@ mod sort;
 mod special;
 mod special_scalar;
 mod split;
+mod stft;
 mod sum_prod_any;
 mod svd;
 mod tensorsolve;
 mod ternary;
 mod to_contiguous;
+mod transforms;
 mod trapezoid;
 mod tril_triu;
 mod tril_triu_indices;
@@ -102,6 +106,7 @@ mod view_backward;
 mod view_copies;
 mod view_in_place;
 mod where_masked_fill;
+mod window_functions;
 
 use crate::binding::Binding;
 
@@ -140,6 +145,8 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     embedding_bag::BINDINGS,
     empty_full::BINDINGS,
     flip_roll::BINDINGS,
+    fourier::BINDINGS,
+    frequencies::BINDINGS,
     gather_scatter::BINDINGS,
     gcd_lcm_shift::BINDINGS,
     gradient::BINDINGS,
@@ -186,11 +193,13 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     special::BINDINGS,
     special_scalar::BINDINGS,
     split::BINDINGS,
+    stft::BINDINGS,
     sum_prod_any::BINDINGS,
     svd::BINDINGS,
     tensorsolve::BINDINGS,
     ternary::BINDINGS,
     to_contiguous::BINDINGS,
+    transforms::BINDINGS,
     trapezoid::BINDINGS,
     tril_triu::BINDINGS,
     tril_triu_indices::BINDINGS,
@@ -205,4 +214,5 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     view_copies::BINDINGS,
     view_in_place::BINDINGS,
     where_masked_fill::BINDINGS,
+    window_functions::BINDINGS,
 ];

@@ -61,6 +61,7 @@ mod split;
 mod sum_prod_any;
 mod svd;
 mod ternary;
+mod transforms;
 mod tril_triu;
 mod unary;
 mod unique;

@@ -93,7 +93,25 @@ pub fn linspace(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     ensure!(steps >= 0, InvalidArgument("linspace", "steps"), "number of steps must be non-negative");
-    let dtype = dtype.unwrap_or_else(default_dtype);
+    let inferred = match start.is_complex() || end.is_complex() {
+        true => default_dtype().to_complex(),
+        false => default_dtype(),
+    };
+    let dtype = dtype.unwrap_or(inferred);
+    ensure!(
+        dtype.is_complex() || !inferred.is_complex(),
+        Dtype("linspace", "dtype"),
+        expected = inferred,
+        got = dtype,
+        "inferred dtype {expected} can't be safely cast to passed dtype {got}"
+    );
+    if dtype.is_complex() {
+        let ((from_re, from_im), (to_re, to_im)) = (start.to_complex(), end.to_complex());
+        let part = |from: f64, to: f64| {
+            ops::linspace(from.into(), to.into(), steps, Some(dtype.to_real()), layout, device, pin_memory)
+        };
+        return ops::complex(&part(from_re, to_re)?, &part(from_im, to_im)?);
+    }
     let out = ops::empty_memory_format(&[steps], Some(dtype), layout, device, pin_memory, None)?;
     dispatch_all_types!(numbers, dtype, "linspace", T => {
         start.check_range(dtype).and(end.check_range(dtype)).map_err(|e| e.in_operator("linspace"))?;

@@ -1,7 +1,7 @@
 //! The parameters of a convolution: as given, checked and expanded, and together with the sizes of its operands.
 
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, bail, ensure};
+use flambeau_core::{DimVec, Result, Scalar, bail, ensure};
 
 /// The most elements that input, weight or output may have, so that counts of bytes and of multiply-adds fit in 63 bits.
 const MAX_ELEMENTS: i64 = 1 << 56;
@@ -35,8 +35,33 @@ impl ConvArgs<'_> {
         ConvParams::new(self, weight.dim() - 2)
     }
 
-    /// Calls [`ops::convolution`].
+    /// Calls [`ops::convolution`], for complex numbers three times.
     pub(super) fn convolve(&self, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        if input.is_complex() && weight.is_complex() && bias.is_none_or(Tensor::is_complex) {
+            return self.convolve_complex(input, weight, bias);
+        }
+        self.convolve_real(input, weight, bias)
+    }
+
+    /// Convolutions of the real parts, of the imaginary parts, and of their sums, which have the products of both kinds of parts in them.
+    fn convolve_complex(&self, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        let one = Scalar::Int(1);
+        let parts = |tensor: &Tensor| -> Result<[Tensor; 3]> {
+            let (re, im) = (ops::real(tensor)?, ops::imag(tensor)?);
+            let sum = ops::add_tensor(&re, &im, one)?;
+            Ok([re, im, sum])
+        };
+        let ([input_re, input_im, input_sum], [weight_re, weight_im, weight_sum]) =
+            (parts(input)?, parts(weight)?);
+        let bias = bias.map(parts).transpose()?;
+        let re = self.convolve_real(&input_re, &weight_re, bias.as_ref().map(|[re, _, _]| re))?;
+        let im = self.convolve_real(&input_im, &weight_im, None)?;
+        let sum = self.convolve_real(&input_sum, &weight_sum, bias.as_ref().map(|[_, _, sum]| sum))?;
+        let mixed = ops::sub_tensor(&ops::sub_tensor(&sum, &re, one)?, &im, one)?;
+        ops::complex(&ops::sub_tensor(&re, &im, one)?, &mixed)
+    }
+
+    fn convolve_real(&self, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         let &ConvArgs { stride, padding, dilation, transposed, output_padding, groups } = self;
         ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     }

@@ -1,0 +1,7 @@
+//! Fourier transforms.
+
+mod arguments;
+pub mod fourier;
+pub mod frequencies;
+pub mod stft;
+pub mod transforms;
