@@ -401,7 +401,7 @@ fn frequencies() -> Vec<Row> {
                 )
         })
     };
-    let wrapped = |k, n| if k < (n + 1) / 2 { k } else { k - n };
+    let wrapped = |k: i64, n: i64| if k < (n + 1) / 2 { k } else { k - n };
     [made("fft_fftfreq", wrapped, |n| n), made("fft_rfftfreq", |k, _| k, |n| n / 2 + 1)]
         .into_iter()
         .flatten()

@@ -296,10 +296,10 @@ fn istft_row() -> Row {
                 length: Option<i64>| {
         let window = window
             .map_or_else(none, |from| Arg::Typed(Array::fill(&[n_fft as usize], from..from + 1.5, 3), F32));
-        let flags: Vec<Arg> = flags.map(Into::into).into();
+        let flags: [Arg; 3] = flags.map(Into::into);
         [
             vec![Arg::Typed(some(sizes), Complex64), n_fft.into(), hop.into(), none(), window],
-            flags,
+            flags.to_vec(),
             vec![length.into(), false.into()],
         ]
         .concat()
