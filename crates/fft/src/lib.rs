@@ -2,7 +2,7 @@
 //!
 //! A complex number is a pair of its parts. The input may have any strides; the output is row-major. Each function transforms all rows of
 //! one dimension; a transform of several dimensions is one call for each, the first from the input to the output and the others in place
-//! ([`complex_in_place`]). Sums are multiplied by a factor on the way out, so that normalization takes no pass of its own.
+//! ([`complex_in_place`]). Sums are multiplied by a factor when they are stored, so that normalization takes no pass of its own.
 //!
 //! Threads take whole rows, and the arithmetic of a row depends on nothing but its length. So results have the same bits for every number
 //! of threads, and a row has the same bits alone as among others, whatever its neighbours contain.

@@ -60,7 +60,7 @@ fn plus(weights: &Tensor, number: f64) -> Result<Tensor> {
     ops::add_scalar(weights, Scalar::Float(number), Scalar::Int(1))
 }
 
-/// Straight lines up to the middle and down again.
+/// A triangle: up to the middle and down again.
 fn bartlett(numbers: &Tensor, steps: f64) -> Result<Tensor> {
     let from_middle = ops::abs(&plus(&ops::mul_scalar(numbers, Scalar::Float(2.0 / steps))?, -1.0)?)?;
     plus(&ops::neg(&from_middle)?, 1.0)

@@ -182,8 +182,8 @@ pub fn fft_hfftn(self_: &Tensor, s: Sizes<'_>, dim: Sizes<'_>, norm: Option<&str
 /// The inverse of [`fft_hfftn`].
 pub fn fft_ihfftn(self_: &Tensor, s: Sizes<'_>, dim: Sizes<'_>, norm: Option<&str>) -> Result<Tensor> {
     const NAME: &str = "fft.ihfftn";
-    ensure_real("ihfftn", self_)?;
     let axes = Axes::new(NAME, self_, s, dim)?.ensure_any("ihfftn")?;
+    ensure_real("ihfftn", self_)?;
     let input = resized(NAME, &promoted(NAME, self_, false)?, &axes.dims, &axes.sizes)?;
     let normalization = normalization(NAME, norm, false)?;
     let (others, last) = axes.dims.split_at(axes.dims.len() - 1);

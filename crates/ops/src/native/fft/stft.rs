@@ -173,7 +173,7 @@ fn frames(
     const NAME: &str = "stft";
     ensure!(
         self_.dtype().is_floating_point() || self_.is_complex(),
-        Dtype(NAME, "self"),
+        NotImplemented(NAME, "self"),
         got = self_.dtype(),
         "expected a tensor of floating point or complex values, but got {got}"
     );
