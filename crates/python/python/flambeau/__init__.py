@@ -19,7 +19,7 @@ from ._exchange import *  # noqa: F403
 from ._functions import *  # noqa: F403
 from ._default_device import get_default_device as get_default_device, set_default_device as set_default_device
 from ._limits import finfo as finfo, iinfo as iinfo
-from . import autograd as autograd, fft as fft, linalg as linalg, signal as signal, special as special
+from . import autograd as autograd, fft as fft, linalg as linalg, special as special
 
 _methods.install(Tensor)  # noqa: F405
 _exchange.install(Tensor)  # noqa: F405
@@ -31,7 +31,7 @@ globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.A
 
 if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
-    from . import amp as amp, distributions as distributions, random as random, testing as testing
+    from . import amp as amp, distributions as distributions, random as random, signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler, utils as utils
     from .serialization import load as load, save as save
 
@@ -46,6 +46,7 @@ _MODULES = (
     "overrides",
     "profiler",
     "random",
+    "signal",
     "testing",
     "torch",
     "utils",

@@ -7,13 +7,12 @@ its last. Weights are computed in float64 and rounded once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from ... import _flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from ..._flambeau import Tensor, device, dtype, layout
@@ -174,7 +173,7 @@ def _cosines(name: str, M: int, a: Iterable[float], sym: bool, options: dict[str
     def weights(n: Tensor) -> Tensor:
         if M == 1:
             return _flambeau.ones_like(n)
-        if not isinstance(a, Iterable):
+        if not hasattr(a, "__iter__"):
             raise TypeError("Coefficients must be a list/tuple")
         coefficients = list(a)
         _refuse(None if coefficients else "Coefficients cannot be empty")
