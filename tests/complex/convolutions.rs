@@ -1,6 +1,7 @@
 //! Convolutions of complex numbers against sums of products, and their derivatives.
 
 use crate::{C, COMPLEX, c, draw, eps, numbers, tensor};
+use flambeau_autograd::Autograd;
 use flambeau_autograd::gradcheck::GradCheck;
 use flambeau_core::ScalarType;
 use flambeau_ops::{Result, Tensor, ops};

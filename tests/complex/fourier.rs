@@ -1,6 +1,7 @@
 //! Fourier transforms of complex numbers: values against the definition, layouts, threads, special values, derivatives.
 
 use crate::{C, COMPLEX, c, draw, eps, numbers, reals, tensor};
+use flambeau_autograd::Autograd;
 use flambeau_autograd::gradcheck::GradCheck;
 use flambeau_core::{MemoryFormat, ScalarType};
 use flambeau_ops::{Result, Tensor, ops, parallel};
