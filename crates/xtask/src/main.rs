@@ -1,11 +1,12 @@
 //! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `guide`, `tidy`, `test`, `table`, `types`, `python`,
-//! `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `miri`, `loom`, `asan`, `tsan`.
+//! `compat`, `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `miri`, `loom`, `asan`, `tsan`.
 
 mod bench;
 mod budgets;
 mod busy;
 mod check_memory;
 mod codegen;
+mod compat;
 mod coverage;
 mod fuzz;
 mod growth;
@@ -52,6 +53,8 @@ enum Task {
     Types,
     /// Builds the Python package in a virtual environment and runs its tests.
     Python(python::Options),
+    /// Runs programs of public packages that were written for PyTorch, and compares them with its answers.
+    Compat(compat::Options),
     /// Runs the tests of data exchange with other libraries and processes under valgrind.
     Valgrind(python::Options),
     /// Times the workloads, alone or alternating with PyTorch.
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Task::Table(options) => table::run(&options),
         Task::Types => table::types(),
         Task::Python(options) => python::run(&options),
+        Task::Compat(options) => compat::run(&options),
         Task::Valgrind(options) => python::valgrind(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Growth(options) => growth::run(&options),

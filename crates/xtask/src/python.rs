@@ -67,11 +67,16 @@ pub(crate) fn valgrind(options: &Options) -> Outcome {
 fn build() -> Result<PathBuf, String> {
     let environment = root().join("target/python");
     prepare(&environment)?;
+    build_module()?;
+    Ok(environment)
+}
+
+/// Builds the module, and copies it into the package.
+pub(crate) fn build_module() -> Result<(), String> {
     // With an example among the targets, dependencies have the same features as for tests, and are not compiled a second time.
     let arguments = ["build", "--quiet", "--workspace", "--lib", "--example", "fuzz_calls"];
     succeed(Command::new("cargo").args(arguments).current_dir(root()))?;
-    install_module()?;
-    Ok(environment)
+    install_module()
 }
 
 /// The folder of cargo's debug builds.
@@ -111,7 +116,7 @@ fn prepare(environment: &Path) -> Result<(), String> {
 }
 
 /// A program of the environment, run at the root of the repository.
-fn tool(environment: &Path, name: &str) -> Command {
+pub(crate) fn tool(environment: &Path, name: &str) -> Command {
     let programs: PathBuf = environment.join(if cfg!(windows) { "Scripts" } else { "bin" });
     let mut command = Command::new(programs.join(name));
     command.current_dir(root()).env("VIRTUAL_ENV", environment);

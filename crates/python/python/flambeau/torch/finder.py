@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from flambeau.torch import layout
-from flambeau.torch.module import TorchModule
+from flambeau.torch.module import TorchModule, own_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TorchLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Copies what Flambeau's own modules have, which programs may also find in the module's dict; all else comes when it is used."""
-        names: Any = module.__dict__
+        names: Any = own_dict(module)
         names["__file__"] = _origin()
         for source in reversed(layout.sources(module.__name__)):
             if not source.__name__.startswith("flambeau.torch."):

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def own_dict(module: ModuleType) -> dict[str, Any]:
+    """The names that a module has so far."""
+    found: dict[str, Any] = ModuleType.__dict__["__dict__"].__get__(module)
+    return found
+
+
 class TorchModule(ModuleType):
     """A module under PyTorch's path.
 
@@ -23,8 +29,18 @@ class TorchModule(ModuleType):
         if name.startswith("__") and name not in ("__all__", "__version__", "__config__", "__future__"):
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
         value = self._found(name)
-        self.__dict__[name] = value
+        own_dict(self)[name] = value
         return value
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """The names so far, with all that the module exports: programs that look for classes in it find those that are imported lazily."""
+        own = own_dict(self)
+        for source in layout.sources(self.__name__):
+            for name in getattr(source, "__all__", ()):
+                if name not in own:
+                    getattr(self, name)
+        return own
 
     def _found(self, name: str) -> Any:
         path = f"{self.__name__}.{name}"
@@ -48,7 +64,7 @@ class TorchModule(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Sets the attribute, and replaces what Flambeau's own module has under the name, so that programs can patch it."""
-        self.__dict__[name] = value
+        own_dict(self)[name] = value
         if name.startswith("__") or isinstance(value, TorchModule):
             return
         for source in layout.sources(self.__name__):
@@ -57,4 +73,4 @@ class TorchModule(ModuleType):
                 return
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *layout.public_names(self.__name__)})
+        return sorted({*own_dict(self), *layout.public_names(self.__name__)})

@@ -1,30 +1,12 @@
-"""torch.fx: what packages need when they are imported; tracing is not implemented."""
+"""torch.fx: a program as a graph of its calls, which can be changed and run."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def wrap(fn_or_name: Any) -> Any:
-    """The function itself: a call in a traced program would be one node."""
-    return fn_or_name
-
-
-def has_side_effect(fn: Any) -> Any:
-    """The function itself."""
-    return fn
-
-
-class Proxy:
-    """What stands for a value while a program is traced; no value is one."""
-
-
-class Tracer:
-    """Traces programs. Making one fails, since tracing is not implemented; packages derive classes from it."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        from flambeau.torch.placeholders import refuse
-
-        raise refuse("torch.fx.Tracer")
+from flambeau.torch.shims.fx._symbolic_trace import PH as PH, ProxyableClassMeta as ProxyableClassMeta, Tracer as Tracer
+from flambeau.torch.shims.fx._symbolic_trace import symbolic_trace as symbolic_trace, wrap as wrap
+from flambeau.torch.shims.fx.graph import CodeGen as CodeGen, Graph as Graph
+from flambeau.torch.shims.fx.graph_module import GraphModule as GraphModule
+from flambeau.torch.shims.fx.interpreter import Interpreter as Interpreter, Transformer as Transformer
+from flambeau.torch.shims.fx.node import Node as Node, has_side_effect as has_side_effect, map_arg as map_arg
+from flambeau.torch.shims.fx.proxy import Proxy as Proxy
+from flambeau.torch.shims.fx.subgraph_rewriter import replace_pattern as replace_pattern
