@@ -135,12 +135,13 @@ pub struct BackwardContext<'a> {
 }
 
 impl BackwardContext<'_> {
-    /// The saved tensors, in order.
+    /// The saved tensors, in order, with their history, so that a backward that enables recording can differentiate through them.
     ///
     /// # Errors
     /// `Autograd` where one was written since.
     pub fn saved_tensors(&self) -> Result<Vec<Tensor>> {
-        self.saved.iter().map(|saved| saved.unpack(self.cx).map(Unpacked::into_tensor)).collect()
+        let cx = self.cx.with_history();
+        self.saved.iter().map(|saved| saved.unpack(&cx).map(Unpacked::into_tensor)).collect()
     }
 
     /// Whether the gradient of input `i` is needed.

@@ -105,6 +105,16 @@ impl StorageImpl {
         self.version.store(self.version().wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// Takes back the counts of writes that saved variables do not have to notice, such as those through PyTorch's `.data`.
+    ///
+    /// # Errors
+    /// `Busy` as for [`StorageGuards::acquire`](crate::StorageGuards::acquire).
+    pub fn forget_writes(&self, count: u32) -> Result<()> {
+        let _exclusive = Exclusive::acquire(self)?;
+        self.version.store(self.version().wrapping_sub(count), Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Whether writing is refused.
     #[inline]
     pub fn is_read_only(&self) -> bool {

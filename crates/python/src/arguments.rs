@@ -6,6 +6,7 @@
 mod accepts;
 mod bind;
 mod mismatch;
+mod numbers_first;
 mod signature;
 mod values;
 
@@ -20,6 +21,7 @@ pub(crate) use signature::{
 pub(crate) use values::{LARGE, device_of, dtype_of};
 
 use crate::overrides;
+use crate::tensor::uncounted;
 use pyo3::prelude::*;
 
 /// Calls the first overload that fits.
@@ -28,6 +30,14 @@ pub(crate) fn dispatch<'py>(signature: &Signature, given: &Given<'_, 'py>) -> Py
     if overrides::has_overrides(given) {
         return overrides::call_override(signature, given);
     }
+    match uncounted(signature.name, given.receiver) {
+        Some(object) => object.write(|| select(signature, given)),
+        None => select(signature, given),
+    }
+}
+
+#[inline]
+fn select<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
     for overload in signature.overloads {
         let mut arguments = Arguments::new(given.py, overload.parameters);
         if arguments.bind(overload, given) {
@@ -37,5 +47,8 @@ pub(crate) fn dispatch<'py>(signature: &Signature, given: &Given<'_, 'py>) -> Py
     if overrides::has_non_tensor_override(given) {
         return overrides::call_override(signature, given);
     }
-    Err(mismatch::error(signature, given))
+    match numbers_first::call(signature, given) {
+        Some(result) => result,
+        None => Err(mismatch::error(signature, given)),
+    }
 }

@@ -18,6 +18,8 @@ static ANY: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// Whether overrides are enabled on this thread.
     static ON: Cell<bool> = const { Cell::new(true) };
+    /// Whether a mode of this thread sees every call, whatever its arguments are.
+    static MODE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// From now on arguments are searched for overrides.
@@ -32,10 +34,17 @@ fn _set_overrides_enabled(on: bool) -> bool {
     ON.replace(on)
 }
 
-/// Whether an argument is of a subclass with an override.
+/// Whether a mode of this thread sees every call from now on; returns what was before.
+#[pyfunction]
+fn _set_mode_active(active: bool) -> bool {
+    ANY.store(true, Ordering::Relaxed);
+    MODE.replace(active)
+}
+
+/// Whether an argument is of a subclass with an override, or a mode sees every call.
 #[inline]
 pub(crate) fn has_overrides(given: &Given<'_, '_>) -> bool {
-    ANY.load(Ordering::Relaxed) && ON.get() && values(given).any(has_override)
+    ANY.load(Ordering::Relaxed) && ON.get() && (MODE.get() || values(given).any(has_override))
 }
 
 fn values<'a, 'py>(given: &Given<'a, 'py>) -> impl Iterator<Item = &'a Object<'py>> {
@@ -71,9 +80,15 @@ fn class_overrides(value: &Object<'_>) -> bool {
     value.get_type().getattr("__flambeau_function__").is_ok_and(|answer| !answer.is_none())
 }
 
+/// The same of a class that is no tensor's, which may have the protocol under PyTorch's name only.
+fn other_class_overrides(value: &Object<'_>) -> bool {
+    class_overrides(value)
+        || value.get_type().getattr("__torch_function__").is_ok_and(|answer| !answer.is_none())
+}
+
 /// Whether an argument that is no tensor has an override: tried where no overload fits.
 pub(crate) fn has_non_tensor_override(given: &Given<'_, '_>) -> bool {
-    let is_other_override = |value: &Object<'_>| tensor_in(value).is_none() && class_overrides(value);
+    let is_other_override = |value: &Object<'_>| tensor_in(value).is_none() && other_class_overrides(value);
     values(given).any(|value| is_other_override(value) || has_item(value, is_other_override))
 }
 
@@ -97,5 +112,6 @@ pub(crate) fn call_override<'py>(signature: &Signature, given: &Given<'_, 'py>) 
 
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_enable_overrides, module)?)?;
+    module.add_function(wrap_pyfunction!(_set_mode_active, module)?)?;
     module.add_function(wrap_pyfunction!(_set_overrides_enabled, module)?)
 }

@@ -20,10 +20,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::mem::ManuallyDrop;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub(crate) use attribute_store::AttributeStore;
 pub(crate) use construct::without_history;
+pub(crate) use data::uncounted;
 
 /// Puts the functions that make tensors into the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -43,12 +44,14 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub(crate) struct PyTensor {
     tensor: ManuallyDrop<Tensor>,
     object: AtomicPtr<ffi::PyObject>,
+    /// Whether it comes from `x.data` and nothing has used it yet: see [`data`].
+    is_fresh: AtomicBool,
 }
 
 impl PyTensor {
     pub(crate) fn new(tensor: Tensor) -> Self {
         let tensor = ManuallyDrop::new(tensor);
-        PyTensor { tensor, object: AtomicPtr::new(ptr::null_mut()) }
+        PyTensor { tensor, object: AtomicPtr::new(ptr::null_mut()), is_fresh: AtomicBool::new(false) }
     }
 
     /// The class itself.
@@ -58,8 +61,16 @@ impl PyTensor {
         CLASS.get_or_init(py, || py.get_type::<PyTensor>().unbind()).bind(py)
     }
 
+    /// The tensor, to be used: a saved variable may share its elements from now on.
     #[inline]
     pub(crate) fn tensor(&self) -> &Tensor {
+        self.is_fresh.store(false, Ordering::Relaxed);
+        &self.tensor
+    }
+
+    /// The tensor, to be looked at or written.
+    #[inline]
+    pub(crate) fn peek(&self) -> &Tensor {
         &self.tensor
     }
 }

@@ -101,9 +101,17 @@ pub(crate) struct PyDevice(pub(crate) Device);
 #[pymethods]
 impl PyDevice {
     #[new]
-    #[pyo3(signature = (device, index = None))]
-    fn new(device: &Bound<'_, PyAny>, index: Option<u8>) -> PyResult<Self> {
-        let device = crate::arguments::device_of(device)?;
+    #[pyo3(signature = (device = None, index = None, *, r#type = None))]
+    fn new(
+        device: Option<&Bound<'_, PyAny>>,
+        index: Option<u8>,
+        r#type: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let device = match (device, r#type) {
+            (Some(device), None) | (None, Some(device)) => crate::arguments::device_of(device)?,
+            (Some(_), Some(_)) => return Err(PyTypeError::new_err("device() takes a device or a type, not both")),
+            (None, None) => return Err(PyTypeError::new_err("device() missing the argument `device` or `type`")),
+        };
         match index {
             None => Ok(PyDevice(device)),
             Some(_) if device.index().is_some() => {

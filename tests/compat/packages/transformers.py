@@ -55,7 +55,7 @@ def case_mixtral():
 
 def case_opt():
     config = transformers.OPTConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=48, vocab_size=60, word_embed_proj_dim=32
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=48, vocab_size=60, word_embed_proj_dim=32, dropout=0.0
     )
     return language_model(config)
 

@@ -294,6 +294,11 @@ impl<'a> Context<'a> {
         Context { base: Some(base), base_is_complex, ..*self }
     }
 
+    /// The same for a backward that a user wrote, which may record calls of its own: saved tensors keep their history.
+    pub(crate) fn with_history(&self) -> Context<'a> {
+        Context { create_graph: true, ..*self }
+    }
+
     /// Disables the tracking of views while a formula runs unrecorded: only recording and tangents need the base of a view.
     pub(crate) fn skip_view_tracking(&self) -> Option<ThreadKeysGuard> {
         let skip = || ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));

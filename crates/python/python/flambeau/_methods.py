@@ -228,6 +228,34 @@ def is_quantized(self):
     return False
 
 
+def numbers_first(name, is_method, args, named):
+    """A call with numbers before the tensors, as PyTorch had them before 1.0: `x.add_(0.5, y)`, `addmm(0.5, m, 2.0, a, b)`.
+
+    None if the arguments are not those of such a call.
+    """
+    from . import _flambeau
+
+    tensors = [value for value in args if isinstance(value, _flambeau.Tensor)]
+    numbers = [value for value in args if isinstance(value, (int, float))]
+    kind = name.rstrip("_")
+    counts = {"add": (2, (1,)), "sub": (2, (1,)), "addcmul": (3, (1,)), "addcdiv": (3, (1,))}
+    tensor_count, number_counts = counts.get(kind, (3, (1, 2)))
+    shape = ["t" if isinstance(value, _flambeau.Tensor) else "n" for value in args]
+    # A method has its tensor first; a function has the factor of the first tensor before it.
+    expected = {"add": ["tnt"], "sub": ["tnt"], "addcmul": ["tntt"], "addcdiv": ["tntt"]}.get(
+        kind, ["tntt", "tnntt"] if is_method else ["nttt", "ntntt"]
+    )
+    is_known = len(tensors) == tensor_count and len(numbers) in number_counts and len(tensors) + len(numbers) == len(args)
+    if not is_known or "".join(shape) not in expected:
+        return None
+    import warnings
+
+    warnings.warn(f"This overload of {name} is deprecated: give the numbers behind the tensors, by name", UserWarning, stacklevel=2)
+    names = ("alpha",) if kind in ("add", "sub") else ("value",) if kind in ("addcmul", "addcdiv") else ("beta", "alpha")
+    call = getattr(_flambeau.Tensor if is_method else _flambeau, name)
+    return call(*tensors, **dict(zip(names, numbers)), **named)
+
+
 # Other names, as NumPy has them.
 ALIASES = {
     "absolute": "abs",

@@ -6,6 +6,8 @@ None, as `nn.Parameter` does, is treated as a plain tensor. An override of an ob
 that is no tensor is called where a tensor is expected.
 """
 
+import sys
+
 from . import _flambeau
 from ._flambeau import Tensor
 
@@ -41,8 +43,14 @@ def _overloaded_args(args, kwargs):
 DEPTH = 2
 
 
+def _override_of(kind):
+    """The override of a class, which one that is no tensor's may have under PyTorch's name only."""
+    own = getattr(kind, "__flambeau_function__", None)
+    return own if own is not None or issubclass(kind, Tensor) else getattr(kind, "__torch_function__", None)
+
+
 def _collect(value, found, depth=DEPTH):
-    answer = None if type(value) is Tensor else getattr(type(value), "__flambeau_function__", None)
+    answer = None if type(value) is Tensor else _override_of(type(value))
     if answer is None:
         if isinstance(value, (list, tuple)) and depth > 0:
             for item in value:
@@ -53,14 +61,20 @@ def _collect(value, found, depth=DEPTH):
 
 
 def call_override(func, args, kwargs):
-    """Calls the overrides of the arguments' classes for `func`, until one does not return NotImplemented."""
+    """Calls the overrides of the arguments' classes for `func`, until one does not return NotImplemented. Modes have precedence."""
     overloaded = _overloaded_args(args, kwargs)
+    modes = sys.modules.get("flambeau._function_modes")
+    if modes is not None and modes._active.modes:
+        answer = modes.call(func, tuple(type(value) for value in overloaded), args, kwargs)
+        if answer is NotImplemented:
+            raise TypeError(f"no implementation found for '{getattr(func, '__name__', func)}': the mode returned NotImplemented")
+        return answer
     if not overloaded:
         # A class between `Tensor` and one without overrides, such as a subclass of it and of `nn.Parameter`, has these methods too.
         return func(*args, **kwargs)
     types = tuple(type(value) for value in overloaded)
     for value in overloaded:
-        answer = type(value).__flambeau_function__(func, types, args, kwargs)
+        answer = _override_of(type(value))(func, types, args, kwargs)
         if answer is not NotImplemented:
             return answer
     name = getattr(func, "__name__", repr(func))
@@ -159,7 +173,7 @@ def handle_flambeau_function(func, relevant_args, *args, **kwargs):
     """For functions written in Python: calls the overrides of the classes of `relevant_args` for `func`."""
     for value in _overloaded_args(tuple(relevant_args), {}):
         types = tuple(type(other) for other in _overloaded_args(tuple(relevant_args), {}))
-        answer = type(value).__flambeau_function__(func, types, args, kwargs)
+        answer = _override_of(type(value))(func, types, args, kwargs)
         if answer is not NotImplemented:
             return answer
     raise TypeError(f"no implementation found for '{func.__name__}' on types that implement __flambeau_function__")

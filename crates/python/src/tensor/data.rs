@@ -7,13 +7,53 @@ use flambeau_core::{Geometry, IntrusivePtr, Storage, shape};
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the program has read `x.data`.
+static ANY_FRESH: AtomicBool = AtomicBool::new(false);
+
+/// The object that a method writes, if the writes do not count.
+#[inline]
+pub(crate) fn uncounted<'a>(name: &str, receiver: Option<&'a Bound<'_, PyAny>>) -> Option<&'a PyTensor> {
+    if !ANY_FRESH.load(Ordering::Relaxed) || !name.ends_with('_') {
+        return None;
+    }
+    receiver?.cast::<PyTensor>().ok().map(|object| object.get()).filter(|object| object.is_fresh())
+}
+
+impl PyTensor {
+    #[inline]
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.is_fresh.load(Ordering::Relaxed)
+    }
+
+    /// Runs a write through this object. In PyTorch `x.data` has a version counter of its own, so that saved variables of `x` do not
+    /// notice such a write. Here that holds as long as nothing else was done with the object: then no node can have saved it.
+    pub(crate) fn write<R>(&self, write: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+        if !self.is_fresh() {
+            return write();
+        }
+        let storage = self.peek().storage();
+        let before = storage.version();
+        let result = write();
+        storage.forget_writes(storage.version().wrapping_sub(before)).map_err(raise)?;
+        // Without history the write was not recorded, and has saved nothing.
+        self.is_fresh.store(!self.peek().requires_grad(), Ordering::Relaxed);
+        result
+    }
+}
 
 #[pymethods]
 impl PyTensor {
-    /// The same elements without history.
+    /// The same elements without history. Writes through the object do not count as writes of `self`, until it is used otherwise.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        super::wrap(py, without_history(self.tensor())?)
+        let object = super::wrap(py, without_history(self.tensor())?)?;
+        if let Ok(made) = object.cast::<PyTensor>() {
+            ANY_FRESH.store(true, Ordering::Relaxed);
+            made.get().is_fresh.store(true, Ordering::Relaxed);
+        }
+        Ok(object)
     }
 
     /// A tensor never changes its storage. So from another view of the same storage only the geometry is taken over; elements of

@@ -86,20 +86,20 @@ impl PyTensor {
             return Ok(());
         }
         let alone = match cycles::are_any_held() {
-            true => cycles::traverse(Owned::Tensor(self.tensor()), &visit)?,
-            false => is_exclusive(self.tensor()),
+            true => cycles::traverse(Owned::Tensor(self.peek()), &visit)?,
+            false => is_exclusive(self.peek()),
         };
         if alone && let Some(attributes) = attributes { visit.call(borrowed(&attributes)) } else { Ok(()) }
     }
 
     fn __clear__(&self) {
         let Some(layout) = LAYOUT.get() else { return };
-        if IntrusivePtr::strong_count(self.tensor().impl_()) != 1 {
+        if IntrusivePtr::strong_count(self.peek().impl_()) != 1 {
             return;
         }
         // SAFETY: (tensor); the lock is held, and the reference in the slot is owned by whoever takes it out.
         let attributes = unsafe { (*layout.attributes(layout.object(self))).take() };
-        clear_autograd_state(self.tensor(), &mut |extension| {
+        clear_autograd_state(self.peek(), &mut |extension| {
             extension.downcast_ref().into_iter().for_each(AttributeStore::clear);
         });
         if let Some(attributes) = attributes {

@@ -29,13 +29,15 @@ impl PyTensor {
     }
 
     fn __setitem__<'py>(slf: &Bound<'py, Self>, index: &Object<'py>, value: &Object<'py>) -> PyResult<()> {
-        let (py, tensor) = (slf.py(), slf.get().tensor());
-        let parsed = ParsedIndex::parse(tensor, index)?;
-        if parsed.indices.is_empty() {
-            return assign(py, &parsed.view, value);
-        }
-        let values = values_for(tensor, value)?;
-        run(py, true, || ops::index_put_(&parsed.view, &parsed.indices, &values, false))
+        slf.get().write(|| {
+            let (py, tensor) = (slf.py(), slf.get().peek());
+            let parsed = ParsedIndex::parse(tensor, index)?;
+            if parsed.indices.is_empty() {
+                return assign(py, &parsed.view, value);
+            }
+            let values = values_for(tensor, value)?;
+            run(py, true, || ops::index_put_(&parsed.view, &parsed.indices, &values, false))
+        })
     }
 
     fn __delitem__(&self, _index: &Object<'_>) -> PyResult<()> {

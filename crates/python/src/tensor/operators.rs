@@ -66,15 +66,17 @@ fn in_place(
     tensors: impl FnOnce(&Tensor, &Tensor) -> Result<()> + Send,
     number: impl FnOnce(&Tensor, Scalar) -> Result<()> + Send,
 ) -> PyResult<()> {
-    let (py, a) = (this.py(), this.get().tensor());
-    let large = a.numel() >= LARGE;
-    match tensor_in(other) {
-        Some(b) => run(py, large, || tensors(a, b)),
-        None => {
-            let value = number_of(other)?;
-            run(py, large, || number(a, value))
+    this.get().write(|| {
+        let (py, a) = (this.py(), this.get().peek());
+        let large = a.numel() >= LARGE;
+        match tensor_in(other) {
+            Some(b) => run(py, large, || tensors(a, b)),
+            None => {
+                let value = number_of(other)?;
+                run(py, large, || number(a, value))
+            }
         }
-    }
+    })
 }
 
 fn number_of(value: &Object<'_>) -> PyResult<Scalar> {

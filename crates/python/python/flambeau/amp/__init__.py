@@ -1,4 +1,4 @@
-"""Mixed precision: torch's `amp`. Loss scaling is complete; `autocast` leaves every operator the dtypes of its operands."""
+"""Mixed precision: torch's `amp`. `autocast` converts operands by PyTorch's lists for the CPU; `GradScaler` scales losses."""
 
 from __future__ import annotations
 

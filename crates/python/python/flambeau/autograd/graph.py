@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from .. import _flambeau
 from .._flambeau import Node
 
@@ -12,7 +14,10 @@ if TYPE_CHECKING:
 
     from .._flambeau import Tensor
 
-__all__ = ["Node", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = ["Node", "disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
+
+# The messages of the contexts of this thread that refuse hooks, the innermost last.
+_refusing = threading.local()
 
 
 class saved_tensors_hooks:
@@ -25,6 +30,8 @@ class saved_tensors_hooks:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self) -> None:
+        if getattr(_refusing, "messages", None):
+            raise RuntimeError(_refusing.messages[-1])
         _flambeau._enter_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
 
     def __exit__(self, *raised: object) -> None:
@@ -40,3 +47,26 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(
             lambda tensor: (tensor.device, tensor.to("cpu", copy=True)), lambda packed: packed[1].to(packed[0])
         )
+
+
+class disable_saved_tensors_hooks:
+    """A context, and a decorator, inside of which entering `saved_tensors_hooks` is an error with a message."""
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+
+    def __enter__(self) -> None:
+        _refusing.messages = [*getattr(_refusing, "messages", ()), self.error_message]
+
+    def __exit__(self, *raised: object) -> None:
+        _refusing.messages = _refusing.messages[:-1]
+
+    def __call__(self, function: Any) -> Any:
+        from functools import wraps
+
+        @wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inside

@@ -1,15 +1,33 @@
 """Functions of functions: their gradients, products with their Jacobians, and these as a whole.
 
 Arguments and outputs are tensors or nested tuples, lists and dicts of them. The transforms nest in one another, but for forward
-mode in itself: `jvp` and `jacfwd` open the one level of tangents that a thread has. Nothing is vectorised, since there is no `vmap`:
-`jacrev` runs one backward pass for each row and `jacfwd` the function once for each column. Gradients of what a function captures
-are recorded where an argument requires grad.
+mode in itself: `jvp` and `jacfwd` open the one level of tangents that a thread has. Nothing is vectorised: `jacrev` runs one backward
+pass for each row, `jacfwd` the function once for each column, and `vmap` once for each slice. Gradients of what a function captures are
+recorded where an argument requires grad.
 """
 
 from __future__ import annotations
 
+from .ensembles import debug_unwrap, functionalize, linearize, rearrange, replace_all_batch_norm_modules_, stack_module_state
 from .forward import hessian, jacfwd, jvp
 from .modules import functional_call
 from .reverse import grad, grad_and_value, jacrev, vjp
+from .vmap import vmap
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
+__all__ = [
+    "debug_unwrap",
+    "functional_call",
+    "functionalize",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "rearrange",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]

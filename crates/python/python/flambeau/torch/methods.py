@@ -5,6 +5,7 @@ from __future__ import annotations
 import flambeau
 from flambeau import Size, Tensor, _methods
 from flambeau.torch import names, placeholders
+from flambeau.torch.shims import tensor_methods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ def install() -> None:
     _set(flambeau.dtype, "__repr__", lambda self: plain(self).replace("flambeau.", "torch."))
     _set(Size, "__repr__", lambda self: f"torch.Size([{', '.join(map(str, self))}])")
     _set(_methods, "PACKAGE", "torch")
+    more = tensor_methods.methods()
     for name in names.of("torch.Tensor"):
         if not hasattr(Tensor, name):
-            _set(Tensor, name, placeholders.function(f"torch.Tensor.{name}"))
+            _set(Tensor, name, more[name] if name in more else placeholders.function(f"torch.Tensor.{name}"))
 
 
 def uninstall() -> None:

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flambeau.nn.functional.ctc import ctc_loss as ctc_loss
+    from flambeau.nn.functional.fractional import fractional_max_pool2d as fractional_max_pool2d
+    from flambeau.nn.functional.fractional import fractional_max_pool3d as fractional_max_pool3d
+    from flambeau.nn.functional.grouped import conv_tbc as conv_tbc, grouped_mm as grouped_mm
 from flambeau.nn.functional.activation import (
     celu,
     celu_,
@@ -155,6 +164,25 @@ def pixel_shuffle(input: flambeau.Tensor, upscale_factor: int) -> flambeau.Tenso
     )
 
 
+# In which module each function is that is imported when it is used first.
+_MODULES = {
+    "conv_tbc": "grouped",
+    "ctc_loss": "ctc",
+    "fractional_max_pool2d": "fractional",
+    "fractional_max_pool3d": "fractional",
+    "grouped_mm": "grouped",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Functions that not every program needs are imported on first access."""
+    if name in _MODULES:
+        from importlib import import_module
+
+        return getattr(import_module(f"flambeau.nn.functional.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'flambeau.nn.functional' has no attribute '{name}'")
+
+
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
@@ -177,12 +205,14 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -193,11 +223,14 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "gelu",
     "glu",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",

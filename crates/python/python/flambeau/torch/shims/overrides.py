@@ -89,19 +89,27 @@ def wrap_torch_function(dispatcher: Any) -> Any:
 
 
 class TorchFunctionMode:
-    """A mode that sees every call. Entering one fails: calls on plain tensors are not reported to Python."""
+    """A mode that sees every call inside of it: a subclass has a `__torch_function__` that may do something else."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """What the mode does; a subclass has its own."""
         raise NotImplementedError
 
     def __enter__(self) -> Any:
-        from flambeau.torch.placeholders import refuse
+        from flambeau import _function_modes
 
-        raise refuse("torch.overrides.TorchFunctionMode")
+        _function_modes.enter(self)
+        return self
 
     def __exit__(self, *raised: object) -> None:
-        pass
+        from flambeau import _function_modes
+
+        _function_modes.leave()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """A mode, by the name that PyTorch had for making one."""
+        return cls(*args, **kwargs)
 
 
 BaseTorchFunctionMode = TorchFunctionMode

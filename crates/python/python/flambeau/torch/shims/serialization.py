@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO, Any
 
+from enum import Enum as _Enum  # noqa: E402
 from typing import IO as _IO, Any as _Any, Callable as _Callable, Union as _Union  # noqa: E402
 
 OVERRIDES = ("load", "save")
@@ -162,3 +163,76 @@ def _moved(value: Any) -> Any:
     from flambeau.utils._pytree import tree_map_only
 
     return tree_map_only(flambeau.Tensor, lambda x: x.to("meta"), value)
+
+
+class LoadEndianness(_Enum):
+    """The order of the bytes of numbers in a file."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+class SourceChangeWarning(Warning):
+    """A class has another source than when it was stored; files here hold no source."""
+
+
+_crc32: list[bool] = [True]
+_mmap: list[int | None] = [2]
+_endianness: list[Any] = [None]
+
+
+def get_crc32_options() -> bool:
+    """Whether checksums are computed: they always are."""
+    return _crc32[0]
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Sets what `get_crc32_options` says; checksums are computed all the same."""
+    _crc32[0] = compute_crc32
+
+
+def get_default_mmap_options() -> int | None:
+    """The flags of memory maps that were set; files are read."""
+    return _mmap[0]
+
+
+class set_default_mmap_options:
+    """Sets what `get_default_mmap_options` says, from the call on, or inside a context."""
+
+    def __init__(self, flags: int) -> None:
+        import mmap
+
+        if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
+            raise ValueError("Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED")
+        self.prev, _mmap[0] = _mmap[0], flags
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *raised: object) -> None:
+        _mmap[0] = self.prev
+
+
+def get_default_load_endianness() -> Any:
+    """The order that was set for files that do not say."""
+    return _endianness[0]
+
+
+def set_default_load_endianness(endianness: Any) -> None:
+    """Sets the order for files that do not say; those of `torch.save` say it."""
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    _endianness[0] = endianness
+
+
+def location_tag(storage: Any) -> str:
+    """The device of a storage, as files name it."""
+    return str(storage.device)
+
+
+def mkdtemp() -> Any:
+    """A context with a temporary folder."""
+    import tempfile
+
+    return tempfile.TemporaryDirectory()

@@ -6,6 +6,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._methods import TYPE_NAMES
 from flambeau.torch.shims import foreach, legacy
+from flambeau.torch.shims.older import *  # noqa: F403
 from flambeau.torch.shims.serialization import load as load, save as save
 from flambeau.torch.shims.checks import *  # noqa: F403
 from flambeau.torch.shims.determinism import *  # noqa: F403
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 # What has precedence over Flambeau's own functions: files are PyTorch's archives here.
 OVERRIDES = ("__version__", "load", "save")
+AUTOCAST = ("get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled")
 has_mkl = has_lapack = has_openmp = has_spectral = False
 has_mps = has_cuda = has_cudnn = False
 
@@ -29,35 +31,52 @@ def compile(model: Any = None, **options: Any) -> Any:
     return model if model is not None else (lambda function: function)
 
 
-def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """False: operands are not converted."""
+def is_autocast_cpu_enabled() -> bool:
+    """Whether operands on the CPU are converted."""
+    return flambeau.amp.is_autocast_enabled("cpu")
+
+
+def is_autocast_ipu_enabled() -> bool:
+    """False: there is no such device."""
     return False
 
 
-is_autocast_cpu_enabled = is_autocast_cache_enabled = is_autocast_xla_enabled = is_autocast_ipu_enabled = is_autocast_enabled
-
-
-def get_autocast_dtype(device_type: str = "cpu") -> flambeau.dtype:
-    """The dtype that PyTorch converts operands to."""
-    return flambeau.amp.get_autocast_dtype(device_type)
+is_autocast_xla_enabled = is_autocast_ipu_enabled
 
 
 def get_autocast_cpu_dtype() -> flambeau.dtype:
-    """bfloat16."""
-    return flambeau.bfloat16
+    """The dtype that operands on the CPU are converted to."""
+    return flambeau.amp.get_autocast_dtype("cpu")
 
 
 def get_autocast_gpu_dtype() -> flambeau.dtype:
     """float16."""
-    return flambeau.float16
+    return flambeau.amp.get_autocast_dtype("cuda")
 
 
-def set_autocast_enabled(*args: Any) -> None:
-    """Changes nothing: operands are not converted."""
+get_autocast_ipu_dtype = get_autocast_xla_dtype = get_autocast_gpu_dtype
 
 
-set_autocast_dtype = set_autocast_cache_enabled = set_autocast_cpu_enabled = set_autocast_enabled
-set_autocast_gpu_dtype = set_autocast_cpu_dtype = set_autocast_enabled
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Begins or ends the conversions on the CPU."""
+    flambeau.amp.autocast_mode.set_autocast_enabled("cpu", enabled)
+
+
+def set_autocast_cpu_dtype(dtype: flambeau.dtype) -> None:
+    """Sets the dtype that operands on the CPU are converted to."""
+    flambeau.amp.autocast_mode.set_autocast_dtype("cpu", dtype)
+
+
+def set_autocast_gpu_dtype(dtype: flambeau.dtype) -> None:
+    """Sets what `get_autocast_gpu_dtype` says; nothing is converted there."""
+    flambeau.amp.autocast_mode.set_autocast_dtype("cuda", dtype)
+
+
+def set_autocast_ipu_enabled(enabled: bool) -> None:
+    """Changes nothing: there is no such device."""
+
+
+set_autocast_xla_enabled = set_autocast_ipu_dtype = set_autocast_xla_dtype = set_autocast_ipu_enabled
 
 
 def clear_autocast_cache() -> None:
@@ -65,13 +84,17 @@ def clear_autocast_cache() -> None:
 
 
 def autocast_increment_nesting() -> int:
-    """0: contexts are not counted."""
-    return 0
+    """Counts a context."""
+    state = flambeau.amp.autocast_mode._state
+    state.nesting += 1
+    return state.nesting
 
 
 def autocast_decrement_nesting() -> int:
-    """0: contexts are not counted."""
-    return 0
+    """Ends the count of a context."""
+    state = flambeau.amp.autocast_mode._state
+    state.nesting -= 1
+    return state.nesting
 
 
 def typename(obj: Any) -> str:
@@ -146,16 +169,101 @@ def _in_place(name: str) -> Function:
     return call
 
 
+class FatalError(Exception):
+    """An error after which a process of PyTorch's cannot go on; none is raised here."""
+
+
+class AcceleratorError(RuntimeError):
+    """An error of a device; none is raised here."""
+
+
+class JITException(Exception):
+    """An error in a scripted function; none is raised here, since functions run as they are."""
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Lets backward passes look for NaN and say where a gradient was computed, or ends that."""
+    flambeau.autograd.set_detect_anomaly(enabled, check_nan)
+
+
+def is_vulkan_available() -> bool:
+    """False: there are no devices of this kind."""
+    return False
+
+
+def init_num_threads() -> None:
+    """Changes nothing: the number of threads is known from the start."""
+
+
+def cudnn_is_acceptable(tensor: Tensor) -> bool:
+    """False: there is no cuDNN."""
+    return False
+
+
+def sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:
+    """RuntimeError where a number is out of range."""
+    if (min is not None and size < min) or (max is not None and size > max):
+        raise RuntimeError(f"Invalid value range for {size} between [{min}, {max}].")
+
+
+sym_constrain_range_for_size = sym_constrain_range
+
+
+def wait(fut: Any) -> Any:
+    """The result of a future."""
+    return fut.wait()
+
+
+def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """A future with the result of a call, which is made at once."""
+    from flambeau.torch.shims.futures import Future
+
+    future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def _rarely(name: str) -> Any:
+    """What few programs use; None where there is no such name."""
+    from flambeau.torch.shims import jit_types, recurrent
+
+    if name in recurrent.LAYERS:
+        return recurrent.layer(name)
+    if name in recurrent.CELLS:
+        return recurrent.cell(name)
+    if name == "Future":
+        from flambeau.torch.shims.futures import Future
+
+        return Future
+    if name in ("DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKeySet"):
+        from flambeau.torch.shims import _C
+
+        return getattr(_C, name)
+    if name == "ExcludeDispatchKeyGuard":
+        from flambeau.torch.shims._C import _ExcludeDispatchKeyGuard
+
+        return _ExcludeDispatchKeyGuard
+    if name in ("is_anomaly_enabled", "is_anomaly_check_nan_enabled"):
+        return getattr(flambeau.autograd.anomaly_mode, name)
+    if name in ("PyTorchFileReader", "PyTorchFileWriter"):
+        from flambeau.torch.shims import files
+
+        return getattr(files, name)
+    return jit_types.of(name)
+
+
 def __getattr__(name: str) -> Any:
     """Classes of tensors and storages of a type, functions on lists of tensors, and functions that are methods here."""
-    if name in ("autocast", "GradScaler"):
-        return getattr(flambeau.amp, name)
+    if name in ("autocast", "GradScaler") or name in AUTOCAST:
+        return getattr(flambeau.amp if hasattr(flambeau.amp, name) else flambeau.amp.autocast_mode, name)
     if name in legacy.TENSORS:
         return legacy.typed(name)
     if name in legacy.STORAGES:
         return legacy.storage(name)
     if name.startswith("_foreach_"):
         return foreach.function(name)
+    if (found := _rarely(name)) is not None:
+        return found
     from flambeau.torch import names
 
     if names.kind_of("torch", name) == "function" and hasattr(Tensor, name) and name in vars(Tensor):

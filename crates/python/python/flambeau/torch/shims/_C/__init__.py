@@ -43,7 +43,9 @@ def _get_cudnn_enabled() -> bool:
 
 
 def _len_torch_function_stack() -> int:
-    return 0
+    from flambeau import _function_modes
+
+    return len(_function_modes.stack())
 
 
 def _set_worker_signal_handlers(*args: Any) -> None:
@@ -100,7 +102,7 @@ def _are_functorch_transforms_active() -> bool:
 
 
 def _is_torch_function_mode_enabled() -> bool:
-    return False
+    return _len_torch_function_stack() > 0
 
 
 def _get_dispatch_mode(*args: Any) -> None:

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["GraphModule", "reduce_graph_module"]
 
 _counter = [0]
+# Where passes keep attributes of the module for those that come after them.
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+
+
+class _CodeOnlyModule(Module):
+    """A module that has the attributes of another, and only its own code."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__ = body
 
 
 def _compiled(code: PythonCode) -> Any:
