@@ -20,6 +20,7 @@ from flambeau.distributions.discrete import (
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.gamma_family import Beta, Chi2, Dirichlet, Exponential, FisherSnedecor, Gamma
+from flambeau.distributions.generalized_pareto import GeneralizedPareto
 from flambeau.distributions.kl import kl_divergence, register_kl
 from flambeau.distributions.location_scale import Cauchy, Laplace, Normal, StudentT, Uniform
 from flambeau.distributions.multivariate import LKJCholesky, LowRankMultivariateNormal, MultivariateNormal, Wishart
@@ -58,6 +59,7 @@ __all__ = [
     "ExponentialFamily",
     "FisherSnedecor",
     "Gamma",
+    "GeneralizedPareto",
     "Geometric",
     "Gumbel",
     "HalfCauchy",

@@ -124,17 +124,17 @@ def amin(
 def argmax(
     input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: flambeau.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The index of the largest of the selected elements."""
+    """The index of the largest of the selected elements, in the dtype of the input."""
     input = _typed(input, dtype)
-    return flambeau.argmax(_filled(input, mask, _lowest(input.dtype)), dim, bool(keepdim))
+    return flambeau.argmax(_filled(input, mask, _lowest(input.dtype)), dim, bool(keepdim)).to(input.dtype)
 
 
 def argmin(
     input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: flambeau.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The index of the smallest of the selected elements."""
+    """The index of the smallest of the selected elements, in the dtype of the input."""
     input = _typed(input, dtype)
-    return flambeau.argmin(_filled(input, mask, _highest(input.dtype)), dim, bool(keepdim))
+    return flambeau.argmin(_filled(input, mask, _highest(input.dtype)), dim, bool(keepdim)).to(input.dtype)
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: flambeau.dtype | None = None, mask: Tensor | None = None) -> Tensor:

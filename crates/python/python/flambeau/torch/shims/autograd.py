@@ -28,6 +28,19 @@ def variable(*args: Any, **kwargs: Any) -> Tensor:
     return flambeau.tensor(*args, **kwargs)
 
 
+class set_multithreading_enabled:
+    """Changes nothing: a backward pass runs on the thread that calls it."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+
 def _profiler_enabled() -> bool:
     return False
 

@@ -57,6 +57,46 @@ class Stream:
         """Waits for nothing."""
 
 
+class Event:
+    """The end of a call, which has always come."""
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        pass
+
+    def query(self) -> bool:
+        """True."""
+        return True
+
+    def record(self, stream: Any = None) -> None:
+        """Records nothing."""
+
+    def synchronize(self) -> None:
+        """Waits for nothing."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Waits for nothing."""
+
+
+class StreamContext:
+    """A context that does nothing: there is one stream."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+
+def get_capabilities() -> dict[str, Any]:
+    """The architecture of the processor."""
+    import platform
+
+    return {"architecture": platform.machine()}
+
+
 def _is_amx_tile_supported() -> bool:
     return False
 

@@ -22,7 +22,6 @@ __all__ = [
     "hinge_embedding_loss",
     "instance_norm",
     "margin_ranking_loss",
-    "native_norm",
     "norm_except_dim",
     "nuclear_norm",
     "poisson_nll_loss",
@@ -113,11 +112,6 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: 
     if isinstance(dim, bool):
         dim, keepdim = None, dim
     return flambeau.linalg.matrix_norm(input, "nuc", tuple(dim) if dim is not None else (-2, -1), keepdim, out=out)
-
-
-def native_norm(input: Tensor, p: float | None = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
-    """The norm of all elements, or along dimensions."""
-    return flambeau.linalg.vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:

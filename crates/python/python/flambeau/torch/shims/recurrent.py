@@ -36,7 +36,7 @@ def layer(kind: str) -> Any:
     """The function of a kind of network. Where the second argument is a vector of batch sizes, the first is data of a packed sequence."""
 
     def call(input: Tensor, *args: Any) -> tuple[Tensor, ...]:
-        is_packed = isinstance(args[1], (list, tuple)) if kind == "lstm" else isinstance(args[1], Tensor)
+        is_packed = isinstance(args[0 if kind == "lstm" else 1], Tensor)
         sizes = args[0] if is_packed else None
         hx, params, has_biases, layers, dropout, train, bidirectional, *rest = args[1:] if is_packed else args
         made, weights = _module(kind, params, has_biases, layers, dropout if train else 0.0, bidirectional, bool(rest and rest[0]))

@@ -163,3 +163,15 @@ class CompilationUnit:
 
 class Error(RuntimeError):
     """What compiled functions raise."""
+
+
+def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """A future with the result of a call, which is made at once."""
+    from flambeau.torch.shims.top import fork as forked
+
+    return forked(func, *args, **kwargs)
+
+
+def wait(future: Any) -> Any:
+    """The result of a future."""
+    return future.wait()
