@@ -6,9 +6,6 @@ from torchvision.transforms import v2
 
 from harness import double, integers, tensor, train, uniform
 
-REASONS = {
-    "detection": "torchvision.ops.nms and roi_align are compiled for PyTorch's C++ library",
-}
 QUICK = ["resnet18"]
 
 
@@ -83,13 +80,33 @@ def case_boxes():
     return [ops.box_iou(boxes, other), ops.box_area(boxes), ops.box_convert(boxes, "xyxy", "cxcywh"), loss, boxes.grad]
 
 
+def case_operators():
+    from torchvision import ops
+
+    x = tensor(2, 4, 11, 13).requires_grad_()
+    corners = uniform(7, 2, high=14)
+    boxes = torch.cat([corners, corners + uniform(7, 2, seed=1, low=-1, high=12)], 1)
+    regions = torch.cat([torch.tensor([[0.0], [1], [0], [1], [1], [0], [0]]), boxes], 1)
+    found = [
+        ops.nms(boxes * 2, uniform(7, seed=2), 0.2),
+        ops.batched_nms(boxes, uniform(7, seed=2), torch.tensor([0, 1, 0, 0, 1, 1, 0]), 0.1),
+        ops.roi_align(x, regions, (3, 2), 0.7, 2, False),
+        ops.roi_align(x, regions, 3, 0.9, -1, True),
+        ops.roi_pool(x, regions, (2, 3), 0.8),
+    ]
+    layer = double(ops.DeformConv2d(4, 6, 3, stride=2, padding=1, groups=2))
+    offset = tensor(2, 36, 6, 7, scale=1.5).requires_grad_()
+    mask = uniform(2, 18, 6, 7).requires_grad_()
+    found += [layer(x, offset, mask), ops.deform_conv2d(x, offset[:, :18], tensor(3, 4, 3, 3), stride=2, padding=1)]
+    sum((y * y).sum() for y in found if y.is_floating_point()).backward()
+    return [found, x.grad, offset.grad, mask.grad, [parameter.grad for parameter in layer.parameters()]]
+
+
 def case_detection():
     model = torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(
-        weights=None, weights_backbone=None, num_classes=3, box_detections_per_img=5
+        weights=None, weights_backbone=None, num_classes=3, box_detections_per_img=5, box_score_thresh=0.0
     )
-    model = double(model)
-    target = {"boxes": torch.tensor([[5.0, 6.0, 40.0, 50.0]]), "labels": torch.tensor([1])}
-    return model([uniform(3, 64, 64)], [target])["loss_objectness"]
+    return double(model).eval()([uniform(3, 64, 64)])
 
 
 def case_loss_of_classes():

@@ -50,6 +50,7 @@ _MODULES = (
     "testing",
     "torch",
     "utils",
+    "vision",
     "viz",
 )
 

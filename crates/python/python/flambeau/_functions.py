@@ -285,9 +285,12 @@ def norm(
     out: Tensor | None = None,
     dtype: dtype | None = None,
 ) -> Tensor:
-    """The p-norm of the elements, of all or along dimensions; "fro" is that of p = 2."""
+    """The p-norm of the elements, of all or along dimensions; "fro" is that of p = 2, "nuc" the sum of the singular values."""
     if p == "nuc":
-        raise NotImplementedError("norm: the nuclear norm is not implemented yet")
+        from .linalg import matrix_norm
+
+        dims = (-2, -1) if dim is None else dim if isinstance(dim, int) else tuple(dim)
+        return matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
     order: Any = 2 if p in ("fro", None) else p
     return _flambeau._linalg.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+
 import flambeau
 from flambeau.torch import placeholders
 from flambeau.torch.shims import library
@@ -45,8 +48,20 @@ class Namespace:
         return _Overloads(name, function)
 
 
+# Packages whose operators are here, and the modules that have them.
+LIBRARIES = {"torchvision": "flambeau.vision"}
+
+
 def load_library(path: str) -> None:
-    """OSError, as where a library does not load: those of operators are compiled for PyTorch."""
+    """Registers the operators of a package's library where they are here; else OSError, as where a library does not load."""
+    package = os.path.basename(os.path.dirname(path))
+    if package in LIBRARIES:
+        module = importlib.import_module(LIBRARIES[package])
+        for name in module.__all__:
+            library._registered(f"{package}::{name}", getattr(module, name))
+        # For which CUDA it was compiled: for none.
+        library._registered(f"{package}::_cuda_version", lambda: -1)
+        return
     raise OSError(f"torch.ops.load_library: {path} is compiled for PyTorch's C++ library, which is not here")
 
 
