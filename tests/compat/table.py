@@ -22,13 +22,17 @@ program. Every public name exists. A name that is not implemented raises NotImpl
 
 # Names that do less than PyTorch's, and what they do not do.
 PARTLY = {
-    "torch.amp.autocast": "operands are not converted: every operator computes in the dtypes of its operands",
-    "torch.autocast": "operands are not converted: every operator computes in the dtypes of its operands",
+    "torch.amp.autocast": "converts operands on the CPU only; converted weights are not stored",
+    "torch.autocast": "converts operands on the CPU only; converted weights are not stored",
     "torch.compile": "gives back the function, which runs as it is",
     "torch.compiler.compile": "gives back the function, which runs as it is",
     "torch.from_file": "reads the file; its memory is not shared",
-    "torch.fx.Tracer": "can be subclassed, but not made: there is no tracing",
+    "torch.func.functionalize": "gives back the function, whose results are the same",
+    "torch.func.vmap": "runs the function once for each slice",
+    "torch.fork": "makes the call at once",
+    "torch.fx.Tracer": "`concrete_args` may not be nests of values",
     "torch.hub.load_state_dict_from_url": "reads tensors and plain values only",
+    "torch.jit.fork": "makes the call at once",
     "torch.jit.script": "gives back the function or module, which runs as it is",
     "torch.jit.trace": "gives back the function or module, which runs as it is",
     "torch.library.register_fake": "gives back the function, which is never called",
@@ -37,9 +41,12 @@ PARTLY = {
     "torch.nn.SyncBatchNorm": "normalises by the batch of this process: there is one",
     "torch.nn.attention.flex_attention.flex_attention": "computes all scores, also those that are masked out",
     "torch.optim.SparseAdam": "gradients are dense tensors, of which zeros are skipped",
-    "torch.overrides.TorchFunctionMode": "can be subclassed, but not entered",
+    "torch.overrides.TorchFunctionMode": "sees operators and functions that are calls of operators; functions written in Python are not seen as a whole",
     "torch.set_default_device": "holds for all threads, and for functions that make tensors from sizes or data",
-    "torch.utils.checkpoint.checkpoint": "has the non-reentrant form only",
+    "torch.utils.benchmark.Colorize": "tables have no colours",
+    "torch.utils.benchmark.Timer": "times statements of Python; instructions are not counted",
+    "torch.utils.data.runtime_validation": "gives back the function: annotations are not checked",
+    "torch.vmap": "runs the function once for each slice",
 }
 # Areas that the share of names leaves out: devices, several processes, export and quantisation.
 OUTSIDE = ("cuda", "mps", "xpu", "accelerator", "distributed", "export", "onnx", "package", "nested", "sparse", "jit", "fx", "backends")

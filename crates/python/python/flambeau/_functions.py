@@ -289,7 +289,7 @@ def norm(
     if p == "nuc":
         from .linalg import matrix_norm
 
-        dims = (-2, -1) if dim is None else dim if isinstance(dim, int) else tuple(dim)
+        dims = (-2, -1) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
         return matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
     order: Any = 2 if p in ("fro", None) else p
     return _flambeau._linalg.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)

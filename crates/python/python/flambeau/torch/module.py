@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def own_dict(module: ModuleType) -> dict[str, Any]:
     """The names that a module has so far."""
-    found: dict[str, Any] = ModuleType.__dict__["__dict__"].__get__(module)
+    names: Any = type.__getattribute__(ModuleType, "__dict__")["__dict__"]
+    found: dict[str, Any] = names.__get__(module)
     return found
 
 

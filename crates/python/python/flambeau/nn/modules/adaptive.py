@@ -57,9 +57,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Draws all parameters again."""
         self.head.reset_parameters()
-        for first, second in self.tail:
-            first.reset_parameters()
-            second.reset_parameters()
+        for part in self.tail.modules():
+            if isinstance(part, Linear):
+                part.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         """The log probabilities of the targets, and the mean of their negatives."""

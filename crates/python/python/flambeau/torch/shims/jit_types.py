@@ -29,14 +29,14 @@ NUMBERS = ("IntType", "FloatType", "ComplexType")
 class Type:
     """A type of values."""
 
-    annotation_str: str
+    annotation_str: Any
     _parts: tuple[Type, ...] = ()
 
-    def kind(self) -> str:
+    def kind(self) -> Any:
         """The name of the class."""
         return type(self).__name__
 
-    def str(self) -> str:
+    def str(self) -> Any:
         """The type as it is written."""
         return self.annotation_str
 
@@ -65,10 +65,8 @@ class Type:
     def __hash__(self) -> int:
         return hash((self.kind(), self._parts))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> Any:
         return self.annotation_str
-
-    __repr__ = __str__
 
     def _members(self) -> tuple[Type, ...]:
         return self._parts

@@ -84,10 +84,6 @@ def default_restore_location(storage: Any, location: str) -> Any:
     return storage
 
 
-def get_default_load_endianness() -> None:
-    """None: that of the machine."""
-
-
 def save(
     obj: Any,
     f: Any,

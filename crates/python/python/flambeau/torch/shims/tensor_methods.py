@@ -30,7 +30,8 @@ def sparse_dim(self: Tensor) -> int:
 
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     """The dimensions from the one with the largest stride to that with the smallest."""
-    return tuple(sorted(range(self.dim()), key=lambda dim: -self.stride(dim)))
+    strides = self.stride()
+    return tuple(sorted(range(self.dim()), key=lambda dim: -strides[dim]))
 
 
 def const_data_ptr(self: Tensor) -> int:

@@ -255,7 +255,7 @@ class Tracer(TracerBase):
 
 
 BASE = (bool, int, float, str)
-_STARS = {inspect.Parameter.VAR_POSITIONAL: 1, inspect.Parameter.VAR_KEYWORD: 2}
+_STARS: dict[Any, int] = {inspect.Parameter.VAR_POSITIONAL: 1, inspect.Parameter.VAR_KEYWORD: 2}
 
 
 def _positional(function: Any) -> Any:

@@ -77,7 +77,7 @@ class Graph:
     def __init__(self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None) -> None:
         self._root = Node(self, "", "root", "", (), {})
         self._names = self._graph_namespace = _Names()
-        self._insert = self._root.prepend
+        self._insert: Callable[[Node], None] = self._root.prepend
         self.owning_module, self._tracer_cls, self._tracer_extras = owning_module, tracer_cls, tracer_extras
         self._codegen = CodeGen()
 

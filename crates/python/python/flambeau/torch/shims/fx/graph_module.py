@@ -75,7 +75,7 @@ class GraphModule(Module):
         """Every object has a class of its own, whose `forward` is the code of its graph."""
         base = next(c for c in cls.__mro__ if "_is_graph_module_impl" not in vars(c))
         made: Any = type(base.__name__, (base,), {"_is_graph_module_impl": True, "__module__": base.__module__})
-        return super().__new__(made)  # type: ignore[no-any-return]
+        return super().__new__(made)
 
     def __init__(self, root: Any, graph: Graph, class_name: str = "GraphModule") -> None:
         super().__init__()

@@ -73,7 +73,8 @@ class TracerBase:
         """The items of a value that is unpacked into a known number of names; else TraceError."""
         count = _unpacked(2)
         if count is not None:
-            return builtins.iter([obj[index] for index in range(count)])
+            value: Any = obj
+            return builtins.iter([value[index] for index in range(count)])
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs function "
             "argument. See the torch.fx docs on pytorch.org for a more detailed explanation of what types of control flow can be traced, "
