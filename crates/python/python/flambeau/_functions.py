@@ -349,6 +349,27 @@ def seed() -> int:
     return drawn
 
 
+def _overridable(function: Any) -> Any:
+    """The function, for which the overrides of arguments that are no tensors are called, such as those of a program that is traced."""
+    from functools import wraps
+
+    from ._overrides import handle_flambeau_function
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for value in args[0] if args and isinstance(args[0], (list, tuple)) else args:
+            kind = type(value)
+            if kind is not _flambeau.Tensor and not isinstance(value, _flambeau.Tensor) and hasattr(kind, "__torch_function__"):
+                return handle_flambeau_function(call, (value,), *args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+for _name in ("broadcast_tensors", "block_diag", "cartesian_prod", "cdist", "einsum", "meshgrid", "norm", "tensordot", "unique"):
+    globals()[_name] = _overridable(globals()[_name])
+
+
 def install(tensor: Any, generator: Any) -> None:
     """Sets the functions that are methods too on the class `Tensor`."""
     tensor.nonzero, tensor.norm, tensor.stft = nonzero, norm, stft

@@ -41,7 +41,7 @@ class Namespace:
         function = library.registered(self._name).get(name)
         if function is None and self._name in ("aten", "prims"):
             function = next((getattr(owner, name) for owner in (flambeau, flambeau._nn, flambeau.Tensor) if hasattr(owner, name)), None)
-        if function is None and self._name in ("aten", "prims"):
+        if function is None and (self._name in ("aten", "prims") or self._name in LIBRARIES):
             function = placeholders.function(f"torch.ops.{self._name}.{name}")
         if function is None:
             raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")

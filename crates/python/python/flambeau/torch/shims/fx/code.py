@@ -30,8 +30,8 @@ class PythonCode:
 class _Writer:
     """Writes nodes, and collects the functions that the code refers to."""
 
-    def __init__(self, root_module: str) -> None:
-        self.root = root_module
+    def __init__(self, root_module: str, variables: set[str]) -> None:
+        self.root, self._variables = root_module, variables
         self.globals: dict[str, Any] = {}
 
     def name_of(self, function: Any) -> str:
@@ -50,7 +50,7 @@ class _Writer:
             self.globals["operator"] = operator
             return path
         name = re.sub("[^0-9a-zA-Z_]", "_", path)
-        while self.globals.get(name, function) is not function:
+        while name in self._variables or self.globals.get(name, function) is not function:
             name += "_"
         self.globals[name] = function
         return name
@@ -171,7 +171,8 @@ def _last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
 
 def write(graph: Any, root_module: str) -> PythonCode:
     """The code of a graph."""
-    writer, nodes = _Writer(root_module), list(graph.nodes)
+    nodes = list(graph.nodes)
+    writer = _Writer(root_module, {node.name for node in nodes})
     last, lines, parameters, result = _last_uses(nodes), [], [root_module], ""
     for node in nodes:
         if node.op == "placeholder":

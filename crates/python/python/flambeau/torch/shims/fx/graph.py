@@ -181,14 +181,8 @@ class Graph:
 
     @contextmanager
     def inserting_after(self, n: Node | None = None) -> Iterator[None]:
-        """Inside it, nodes are inserted behind one; without one, at the begin."""
-        last = [n or self._root]
-
-        def insert(node: Node) -> None:
-            last[0].append(node)
-            last[0] = node
-
-        yield from self._inserting(insert)
+        """Inside it, each node is inserted right behind one; without one, at the begin."""
+        yield from self._inserting((n or self._root).append)
 
     def _inserting(self, insert: Callable[[Node], None]) -> Iterator[None]:
         before, self._insert = self._insert, insert

@@ -54,13 +54,19 @@ def _qualified_name(func: Any) -> str:
         return f"operator.{name}"
     import sys
 
+    module = getattr(func, "__module__", None) or ""
+    if module == "flambeau._functions":
+        return f"torch.functional.{name}"
     for path in ("torch", "torch.nn.functional", "torch.special", "torch.linalg"):
         if path in sys.modules and getattr(sys.modules[path], name, None) is func:
             return f"{path}.{name}"
     origin = getattr(func, "_fx_name", None)
     if origin is not None:
         return str(origin)
-    module = (getattr(func, "__module__", None) or "").replace("flambeau.torch.shims", "torch", 1).replace("flambeau", "torch", 1)
+    if module in ("", "builtins", "flambeau._flambeau") and hasattr(sys.modules.get("torch"), name):
+        # The operator below a function that is written in Python.
+        return f"torch.{name}"
+    module = module.replace("flambeau.torch.shims", "torch", 1).replace("flambeau", "torch", 1)
     return f"{module}.{getattr(func, '__qualname__', name)}".lstrip(".")
 
 
