@@ -29,9 +29,9 @@ class _Names:
         self._given: set[str] = set()
         self._count: dict[str, int] = {}
 
-    def create(self, wanted: str) -> str:
+    def create(self, requested: str) -> str:
         """The name, with a number if it is taken."""
-        clean = re.sub("[^0-9a-zA-Z_]+", "_", wanted) or "_unnamed"
+        clean = re.sub("[^0-9a-zA-Z_]+", "_", requested) or "_unnamed"
         clean = f"_{clean}" if clean[0].isdigit() else clean
         found = re.match(r"(.*)_(\d+)$", clean)
         base, number = (found[1], int(found[2])) if found else (clean, None)

@@ -1,4 +1,4 @@
-"""torch.fx.interpreter: runs a graph node by node, or rewrites it that way."""
+"""torch.fx.interpreter: runs a graph node by node, or rewrites it so."""
 
 from __future__ import annotations
 

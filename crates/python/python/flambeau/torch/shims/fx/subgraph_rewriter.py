@@ -71,12 +71,12 @@ def _match(pattern: Graph, node: Node) -> dict[Node, Node] | None:
 
 def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Match]:
     """Replaces every part of the module's graph that does what `pattern` does by what `replacement` does."""
-    wanted, given, found = _graph(pattern), _graph(replacement), []
+    requested, given, found = _graph(pattern), _graph(replacement), []
     for node in list(gm.graph.nodes):
-        nodes = None if node._erased or node.op in ("placeholder", "output") else _match(wanted, node)
+        nodes = None if node._erased or node.op in ("placeholder", "output") else _match(requested, node)
         if nodes is None:
             continue
-        inputs = [nodes.get(n) for n in wanted.nodes if n.op == "placeholder"]
+        inputs = [nodes.get(n) for n in requested.nodes if n.op == "placeholder"]
         values: dict[Node, Any] = dict(zip((n for n in given.nodes if n.op == "placeholder"), inputs))
         with gm.graph.inserting_before(node):
             made = gm.graph.graph_copy(given, values)

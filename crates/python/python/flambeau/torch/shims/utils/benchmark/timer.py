@@ -90,16 +90,16 @@ class Timer:
         """Runs until the quartiles are closer to each other than `threshold` times the median."""
         return self._measured(min_run_time, max_run_time, lambda found: found.iqr / found.median < threshold, callback)
 
-    def _measured(self, least: float, most: float, is_enough: Callable[[Measurement], bool], callback: Any) -> Measurement:
+    def _measured(self, shortest: float, longest: float, is_enough: Callable[[Measurement], bool], callback: Any) -> Measurement:
         with set_torch_threads(self._task_spec.num_threads):
-            number, times, total = self._block_size(least), [], 0.0
+            number, times, total = self._block_size(shortest), [], 0.0
             while True:
                 taken = self._timeit(number)
                 times.append(taken)
                 total += taken
                 if callback is not None:
                     callback(number, taken)
-                if total >= most or (total >= least and is_enough(Measurement(number, times, self._task_spec))):
+                if total >= longest or (total >= shortest and is_enough(Measurement(number, times, self._task_spec))):
                     return Measurement(number, times, self._task_spec)
 
     def collect_callgrind(self, number: int = 100, **options: Any) -> Any:
