@@ -227,6 +227,22 @@ def location_tag(storage: Any) -> str:
     return str(storage.device)
 
 
+def validate_cuda_device(location: str) -> int:
+    """RuntimeError, as in PyTorch where there is no CUDA device."""
+    raise RuntimeError(
+        "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a CPU-only machine, "
+        "please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+    )
+
+
+def validate_hpu_device(location: str) -> int:
+    """RuntimeError, as in PyTorch where there is no such device."""
+    raise RuntimeError(
+        "Attempting to deserialize object on a HPU device but torch.hpu.is_available() is False. If you are running on a CPU-only machine, "
+        "please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+    )
+
+
 def mkdtemp() -> Any:
     """A context with a temporary folder."""
     import tempfile

@@ -243,6 +243,18 @@ def _rarely(name: str) -> Any:
         from flambeau.torch.shims._C import _ExcludeDispatchKeyGuard
 
         return _ExcludeDispatchKeyGuard
+    if name == "TypedStorage":
+        from flambeau.torch.shims.storage import TypedStorage
+
+        return TypedStorage
+    if name == "FileCheck":
+        from flambeau.torch.shims.testing import FileCheck
+
+        return FileCheck
+    if name in ("ScriptModule", "ScriptFunction"):
+        from flambeau.torch.shims import jit
+
+        return getattr(jit, name)
     if name in ("is_anomaly_enabled", "is_anomaly_check_nan_enabled"):
         return getattr(flambeau.autograd.anomaly_mode, name)
     if name in ("PyTorchFileReader", "PyTorchFileWriter"):
