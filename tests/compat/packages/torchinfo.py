@@ -3,6 +3,8 @@
 import torch
 import torchinfo
 
+DOUBLE = False
+
 
 def case_summary():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))
