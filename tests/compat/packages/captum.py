@@ -5,6 +5,8 @@ from captum import attr
 
 from harness import double, tensor
 
+REASONS = {"lrp": "x.data = y is refused where another tensor shares the memory of y: a tensor never changes its storage"}
+
 
 class Net(torch.nn.Module):
     def __init__(self):

@@ -141,9 +141,15 @@ def __deepcopy__(self, memo):
     return made
 
 
+def _untyped(self):
+    """The storage itself, which has no type of elements."""
+    return self
+
+
 def install(tensor, storage):
     """Puts the methods on the classes."""
     for method in (untyped_storage, share_memory_, is_shared, __reduce_ex__, __copy__, __deepcopy__):
         setattr(tensor, method.__name__, method)
     storage.from_file, storage.__getitem__ = staticmethod(_storage_from_file), _storage_item
+    storage.untyped = _untyped
     storage.__reduce__, storage.__deepcopy__ = _reduce_storage, _deepcopy_storage
