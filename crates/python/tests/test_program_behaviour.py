@@ -81,7 +81,7 @@ def test_writes_count_once_the_data_was_used_otherwise():
 
 
 def test_writes_of_the_tensor_itself_and_of_detached_ones_count():
-    for write in (lambda y: y.detach().mul_(2), lambda y: y.data.view(3).mul_(2), lambda y: y.data.mul_(2) and y.detach().add_(1)):
+    for write in (lambda y: y.detach().mul_(2), lambda y: y.data.view(3).mul_(2), lambda y: (y.data.mul_(2), y.detach().add_(1))):
         x = fl.ones(3, requires_grad=True)
         y = x * 2
         z = y * y

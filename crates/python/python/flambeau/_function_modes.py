@@ -30,7 +30,8 @@ def _special(name: str) -> Any:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _active.modes and _overrides._are_overrides_enabled():
-            return _overrides.call_override(plain, (self, *args), kwargs)
+            # The mode calls this function again, which the modes around it see.
+            return _overrides.call_override(method, (self, *args), kwargs)
         return plain(self, *args, **kwargs)
 
     method.__name__ = name

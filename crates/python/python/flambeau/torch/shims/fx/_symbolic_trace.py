@@ -86,7 +86,7 @@ def wrap(fn_or_name: Any) -> Any:
     return fn_or_name
 
 
-def _recorded(function: Any, tracer: Tracer | None = None) -> Any:
+def _recorded(function: Any, is_wrapped: bool = False) -> Any:
     """The function, whose calls with proxies become nodes."""
 
     @functools.wraps(function)
@@ -95,7 +95,10 @@ def _recorded(function: Any, tracer: Tracer | None = None) -> Any:
         if found is None:
             return function(*args, **kwargs)
         args, kwargs = _as_recorded(function, args, kwargs)
-        return found.tracer.create_proxy("call_function", function, args, kwargs)
+        made = found.tracer.create_proxy("call_function", function, args, kwargs)
+        if is_wrapped:
+            made.node.meta["is_wrapped"] = True
+        return made
 
     return call
 
@@ -255,6 +258,8 @@ class Tracer(TracerBase):
 
 
 BASE = (bool, int, float, str)
+# The modules with the functions of this library that are written in Python.
+RECORDED = ("flambeau.nn.functional", "flambeau._functions", "flambeau.linalg", "flambeau.special")
 _STARS: dict[Any, int] = {inspect.Parameter.VAR_POSITIONAL: 1, inspect.Parameter.VAR_KEYWORD: 2}
 
 
@@ -268,7 +273,10 @@ def _positional(function: Any) -> Any:
 
 
 def _annotation(function: Any) -> dict[str, Any]:
-    return dict(getattr(inspect.unwrap(function), "__annotations__", {}))
+    function = inspect.unwrap(function)
+    # PyTorch's own layers have none.
+    own = (getattr(function, "__module__", None) or "").startswith("flambeau.")
+    return {} if own else dict(getattr(function, "__annotations__", {}))
 
 
 class _Replaced:
@@ -319,7 +327,7 @@ def _patched(tracer: Tracer, function: Any) -> Iterator[None]:
         for (_, name), scope in list(_wrapped.items()):
             original = scope.get(name, getattr(__import__("builtins"), name, None))
             if original is not None:
-                replaced.item(scope, name, _recorded(original))
+                replaced.item(scope, name, _recorded(original, is_wrapped=True))
         for module in tracer._autowrap_modules:
             for name, value in list(vars(module).items()):
                 if callable(value) and not name.startswith("_") and not isinstance(value, type):
@@ -333,13 +341,13 @@ def _scopes(tracer: Tracer, function: Any) -> list[dict[str, Any]]:
     names = {cls.__module__ for module in tracer.root.modules() for cls in type(module).__mro__}
     found += [vars(sys.modules[name]) for name in names if name in sys.modules and not name.startswith(("flambeau.", "torch.", "builtins"))]
     found.append(getattr(inspect.unwrap(function), "__globals__", {}))
-    return found
+    return list({id(scope): scope for scope in found}.values())
 
 
 def _record_functions(replaced: _Replaced, scope: dict[str, Any]) -> None:
     """Lets this library's functions that are written in Python record their calls."""
     for name, value in list(scope.items()):
-        if inspect.isfunction(value) and value.__module__.startswith(("flambeau.nn.functional", "flambeau._functions", "flambeau.linalg", "flambeau.special")):
+        if inspect.isfunction(value) and (value.__module__ or "").startswith(RECORDED):
             replaced.item(scope, name, _recorded(value))
 
 

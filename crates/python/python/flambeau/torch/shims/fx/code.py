@@ -75,7 +75,8 @@ class _Writer:
     def _constant(self, value: Any) -> str:
         text = repr(value)
         if isinstance(value, float) and text in ("inf", "-inf", "nan"):
-            return f"float({text!r})"
+            self.globals.update(inf=float("inf"), nan=float("nan"))
+            return text
         if text.startswith("torch.") or type(value).__module__.startswith("flambeau"):
             import torch
 
@@ -190,5 +191,11 @@ def write(graph: Any, root_module: str) -> PythonCode:
         if line:
             lines.append(line + (f";  {' = '.join(dead)} = None" if dead else ""))
     body = "\n".join(f"    {line}" for line in lines or ["pass"])
-    source = f"\n\n\ndef forward({', '.join(parameters)}){result}:\n{body}\n    "
+    wrapped = dict.fromkeys(writer.name_of(node.target) for node in nodes if node.meta.get("is_wrapped"))
+    if wrapped:
+        import torch
+
+        writer.globals["torch"] = torch
+    head = "\n".join(f'torch.fx._symbolic_trace.wrap("{name}")' for name in wrapped)
+    source = f"\n{head}\n\ndef forward({', '.join(parameters)}){result}:\n{body}\n    "
     return PythonCode(source, writer.globals)

@@ -98,8 +98,8 @@ class Graph:
     def _name_of(self, op: str, target: Any) -> str:
         if isinstance(target, str):
             # A module is named by its whole path, an attribute too.
-            return _snake_case(target.replace("*", ""))
-        return _snake_case(getattr(target, "__name__", type(target).__name__).lstrip("_") or "call")
+            return _snake_case(target)
+        return _snake_case(getattr(target, "__name__", type(target).__name__) or "call")
 
     def create_node(
         self, op: str, target: Any, args: Any = None, kwargs: Any = None, name: str | None = None, type_expr: Any = None
