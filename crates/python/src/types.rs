@@ -109,8 +109,12 @@ impl PyDevice {
     ) -> PyResult<Self> {
         let device = match (device, r#type) {
             (Some(device), None) | (None, Some(device)) => crate::arguments::device_of(device)?,
-            (Some(_), Some(_)) => return Err(PyTypeError::new_err("device() takes a device or a type, not both")),
-            (None, None) => return Err(PyTypeError::new_err("device() missing the argument `device` or `type`")),
+            (Some(_), Some(_)) => {
+                return Err(PyTypeError::new_err("device() takes a device or a type, not both"));
+            }
+            (None, None) => {
+                return Err(PyTypeError::new_err("device() missing the argument `device` or `type`"));
+            }
         };
         match index {
             None => Ok(PyDevice(device)),

@@ -32,7 +32,6 @@ fn reordered<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResult<Opt
         named.set_item(name, value)?;
     }
     let name = PyString::new(py, signature.name);
-    let found =
-        crate::call::call(function.bind(py), (name, given.receiver.is_some(), positional, named))?;
+    let found = crate::call::call(function.bind(py), (name, given.receiver.is_some(), positional, named))?;
     Ok((!found.is_none()).then_some(found))
 }
