@@ -351,18 +351,17 @@ def seed() -> int:
 
 def _overridable(function: Any) -> Any:
     """The function, for which the overrides of arguments that are no tensors are called, such as those of a program that is traced."""
-    from functools import wraps
 
-    from ._overrides import handle_flambeau_function
-
-    @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         for value in args[0] if args and isinstance(args[0], (list, tuple)) else args:
             kind = type(value)
             if kind is not _flambeau.Tensor and not isinstance(value, _flambeau.Tensor) and hasattr(kind, "__torch_function__"):
+                from ._overrides import handle_flambeau_function
+
                 return handle_flambeau_function(call, (value,), *args, **kwargs)
         return function(*args, **kwargs)
 
+    call.__name__, call.__doc__, call.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
     return call
 
 

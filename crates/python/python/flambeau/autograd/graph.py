@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import _local
 
 from .. import _flambeau
 from .._flambeau import Node
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Node", "disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
 
 # The messages of the contexts of this thread that refuse hooks, the innermost last.
-_refusing = threading.local()
+_refusing = _local()
 
 
 class saved_tensors_hooks:
