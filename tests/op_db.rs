@@ -9,6 +9,7 @@ mod composite_overloads;
 mod convolution;
 mod decompositions;
 mod diff_cov;
+mod eigen_and_ldl;
 mod einsum_kron;
 mod elementary;
 mod embedding_bag;
@@ -73,6 +74,7 @@ pub fn rows() -> Vec<Row> {
         linalg::rows,
         factorizations::rows,
         decompositions::rows,
+        eigen_and_ldl::rows,
         einsum_kron::rows,
         diff_cov::rows,
         convolution::rows,

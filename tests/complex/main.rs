@@ -7,6 +7,7 @@ mod derivatives;
 mod errors;
 mod fourier;
 mod functions;
+mod linear_algebra;
 mod structure;
 
 use flambeau_core::{Complex, ScalarType};

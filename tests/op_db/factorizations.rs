@@ -82,12 +82,38 @@ fn lu_rows() -> Vec<Row> {
                 };
                 vec![part(0, &[rows, rows]), part(1, &[rows, count]), part(2, &[count, columns])]
             }),
+        old_lu_solve_row(&packed),
         lu_solve_row(packed).refuses(
             vec![factors.into(), Arg::Typed(pivots, I32), any(&[3, 1], 1).into(), true.into(), false.into()],
             ErrorKind::Shape,
             "Incompatible shapes of A and B for the equation AX = B",
         ),
     ]
+}
+
+fn old_lu_solve_row(packed: &impl Fn(&[usize], u64) -> (Array, Array)) -> Row {
+    let sample = |sizes: &[usize]| {
+        let (factors, pivots) = packed(sizes, 3);
+        vec![any(sizes, 4).into(), factors.into(), Arg::Typed(pivots, I32)]
+    };
+    let start = row("lu_solve").types(WIDE_FLOATS).ulps(200.0).terms(4.0);
+    start
+        .sample(sample(&[3, 3]))
+        .sample(sample(&[2, 2, 2]))
+        .reference(|a| vec![solved_by_factors(&a[1], &a[2], &a[0], true, false)])
+}
+
+/// The solution of `A X = B`, or of `X A = B`, from factors of `A`, which is transposed if `adjoint`.
+fn solved_by_factors(factors: &Arg, pivots: &Arg, right: &Arg, left: bool, adjoint: bool) -> Array {
+    let (factors, pivots) = (factors.array(), pivots.array());
+    let n = factors.sizes[factors.sizes.len() - 1];
+    let whole = matrices(factors).into_iter().zip(pivots.data.chunks(n)).map(|(factors, pivots)| {
+        let [p, l, u] = unpacked(&factors, pivots);
+        p.matmul(&l).matmul(&u)
+    });
+    let matrix = stacked(factors, &whole.collect::<Vec<_>>(), &[n, n]);
+    let matrix = if adjoint { transposed(&matrix) } else { matrix };
+    solved(&matrix, right.array(), left)
 }
 
 fn lu_solve_row(packed: impl Fn(&[usize], u64) -> (Array, Array)) -> Row {
@@ -107,17 +133,7 @@ fn lu_solve_row(packed: impl Fn(&[usize], u64) -> (Array, Array)) -> Row {
             ]);
         }
     }
-    made.reference(|a| {
-        let (factors, pivots) = (a[0].array(), a[1].array());
-        let n = factors.sizes[factors.sizes.len() - 1];
-        let whole = matrices(factors).into_iter().zip(pivots.data.chunks(n)).map(|(factors, pivots)| {
-            let [p, l, u] = unpacked(&factors, pivots);
-            p.matmul(&l).matmul(&u)
-        });
-        let matrix = stacked(factors, &whole.collect::<Vec<_>>(), &[n, n]);
-        let matrix = if a[4].flag() { transposed(&matrix) } else { matrix };
-        vec![solved(&matrix, a[2].array(), a[3].flag())]
-    })
+    made.reference(|a| vec![solved_by_factors(&a[0], &a[1], &a[2], a[3].flag(), a[4].flag())])
 }
 
 /// The solution of `A X = B`, or of `X A = B`, for batches that broadcast.

@@ -6,6 +6,7 @@ mod fourier;
 mod join_and_index;
 mod linear_algebra;
 mod losses;
+mod matrix_functions;
 mod norm_backward;
 mod norm_double_backward;
 mod pointwise;
@@ -26,14 +27,15 @@ pub use join_and_index::{
     unbind_backward,
 };
 pub use linear_algebra::{
-    cholesky_backward, det_backward, inv_backward, lu_factor_backward, lu_solve_backward, lu_unpack_backward,
-    qr_backward, slogdet_backward, solve_backward, solve_triangular_backward,
+    cholesky_backward, det_backward, inv_backward, ldl_solve_backward, lu_factor_backward, lu_solve_backward,
+    lu_unpack_backward, qr_backward, slogdet_backward, solve_backward, solve_triangular_backward,
 };
 pub use losses::{
     binary_cross_entropy_double_backward, binary_cross_entropy_double_backward_target,
     binary_cross_entropy_target_backward, binary_cross_entropy_with_logits_backward,
     binary_cross_entropy_with_logits_target_backward, reduced_grad,
 };
+pub use matrix_functions::{matrix_sqrth_backward, polar_decomposition_backward, sylvester_backward};
 pub use norm_backward::{
     batch_norm_backward, batch_norm_mean_tangent, batch_norm_rstd_tangent, group_norm_backward,
     group_norm_mean_tangent, group_norm_rstd_tangent, layer_norm_backward, layer_norm_mean_tangent,
@@ -53,8 +55,8 @@ pub use reductions::{
 };
 pub use scatter_reduce::{scatter_reduce_backward, scatter_source_backward};
 pub use spectral::{
-    eigh_backward, householder_product_backward, lstsq_backward, matrix_exp_backward, ormqr_backward,
-    pinv_backward, svd_backward,
+    eig_backward, eigh_backward, householder_product_backward, lstsq_backward, matrix_exp_backward,
+    ormqr_backward, pinv_backward, svd_backward,
 };
 pub use tangents::{along_channels, as_strided_tangent, scaled, scaled_along_channels, selected_tangent};
 

@@ -3,7 +3,8 @@
 
 use bytemuck::{Pod, Zeroable};
 use std::fmt;
-use std::ops::{Add, Mul, Neg, Sub};
+use std::iter::Sum;
+use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// `re + im i`: an element of a complex tensor, or, with vectors as parts, several of them. In memory the real part is before the
 /// imaginary one, as in C, NumPy and PyTorch. Products are those of the formula, without the cases for infinities of C99, Annex G.
@@ -76,6 +77,37 @@ impl<T: Copy + Add<Output = T> + Sub<Output = T> + Mul<Output = T>> Mul for Comp
     fn mul(self, other: Self) -> Self {
         let (a, b) = (self, other);
         Complex::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
+    }
+}
+
+macro_rules! quotient {
+    ($($t:ty)*) => {$(
+        impl Div for Complex<$t> {
+            type Output = Self;
+            /// By the quotient of the divisor's parts, so that no square overflows: Smith, "Algorithm 116: complex division" (1962).
+            /// Zero divides the parts.
+            #[inline]
+            fn div(self, by: Self) -> Self {
+                if by.re == 0.0 && by.im == 0.0 {
+                    return Complex::new(self.re / by.re, self.im / by.re);
+                }
+                if by.re.abs() >= by.im.abs() {
+                    let ratio = by.im / by.re;
+                    let size = by.re + by.im * ratio;
+                    return Complex::new((self.re + self.im * ratio) / size, (self.im - self.re * ratio) / size);
+                }
+                let ratio = by.re / by.im;
+                let size = by.re * ratio + by.im;
+                Complex::new((self.re * ratio + self.im) / size, (self.im * ratio - self.re) / size)
+            }
+        }
+    )*};
+}
+quotient!(f32 f64);
+
+impl<T: Default + Add<Output = T>> Sum for Complex<T> {
+    fn sum<I: Iterator<Item = Self>>(numbers: I) -> Self {
+        numbers.fold(Complex::default(), Add::add)
     }
 }
 

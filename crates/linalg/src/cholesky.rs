@@ -45,14 +45,14 @@ fn factor<T: Field>(mut a: MatrixMut<'_, T>) -> Option<usize> {
 fn subtract_square<T: Field>(mut c: MatrixMut<'_, T>, a: Matrix<'_, T>) {
     let (n, k) = (a.rows(), a.columns());
     if n <= UPDATE_LEAF {
-        return c.multiply_add(-T::ONE, &a, &a.adjoint(), T::ONE);
+        return c.multiply_add(-T::Real::ONE, &a, &a.adjoint(), T::Real::ONE);
     }
     let half = n / 2;
     let (first, last) = (a.block(0, 0, [half, k]), a.block(half, 0, [n - half, k]));
     let (left, right) = c.split_columns(half);
     let (above, mut below) = left.split_rows(half);
     subtract_square(above, first);
-    below.multiply_add(-T::ONE, &last, &first.adjoint(), T::ONE);
+    below.multiply_add(-T::Real::ONE, &last, &first.adjoint(), T::Real::ONE);
     subtract_square(right.block(half, 0, [n - half, n - half]), last);
 }
 
@@ -65,9 +65,9 @@ fn factor_leaf<T: Field>(a: &mut MatrixMut<'_, T>) -> Option<usize> {
         if !is_positive {
             return Some(j);
         }
-        let root = T::from_real(pivot.sqrt());
-        a.set(j, j, root);
-        a.column(j)[j + 1..].iter_mut().for_each(|x| *x = *x / root);
+        let root = pivot.sqrt();
+        a.set(j, j, T::from_real(root));
+        a.column(j)[j + 1..].iter_mut().for_each(|x| *x = x.divided(root));
         for k in j + 1..n {
             let (factors, column) = a.two_columns(j, k);
             let by = factors[k].conj();

@@ -1,5 +1,7 @@
 //! The numbers of matrices: what the algorithms need of an element and of its magnitude.
+#![expect(unsafe_code, reason = "says how numbers are stored")]
 
+use flambeau_core::Complex;
 use flambeau_gemm::GemmElement;
 use std::{
     fmt::Debug,
@@ -8,9 +10,11 @@ use std::{
 };
 
 /// An element of a matrix. Formulas take the conjugate where complex numbers need it, which is the number itself for real ones.
-pub trait Field:
-    GemmElement<Scalar = Self>
-    + Copy
+///
+/// # Safety
+/// - In memory an element is its real part, followed by its imaginary part if [`IS_COMPLEX`](Field::IS_COMPLEX).
+pub unsafe trait Field:
+    Copy
     + Debug
     + PartialEq
     + Add<Output = Self>
@@ -23,20 +27,28 @@ pub trait Field:
     + Sync
     + 'static
 {
-    /// The type of a magnitude.
+    /// The type of a part, and of a magnitude.
     type Real: Real;
     /// The neutral element of addition.
     const ZERO: Self;
     /// The neutral element of multiplication.
     const ONE: Self;
-    /// Whether [`conj`](Field::conj) changes numbers.
+    /// Whether there is an imaginary part.
     const IS_COMPLEX: bool;
     /// The complex conjugate.
     fn conj(self) -> Self;
     /// The real part.
     fn re(self) -> Self::Real;
+    /// The imaginary part, which is 0 for real numbers.
+    fn im(self) -> Self::Real;
+    /// A number of these parts, of which a real one takes the first.
+    fn from_parts(re: Self::Real, im: Self::Real) -> Self;
     /// A real number as an element.
     fn from_real(value: Self::Real) -> Self;
+    /// The product with a real number, part by part.
+    fn scaled(self, by: Self::Real) -> Self;
+    /// The quotient by a real number, part by part.
+    fn divided(self, by: Self::Real) -> Self;
     /// The magnitude.
     fn magnitude(self) -> Self::Real;
     /// What pivots are compared by: LAPACK's `|re| + |im|`, which needs no root.
@@ -48,11 +60,13 @@ pub trait Field:
 }
 
 /// A magnitude: f32 or f64.
-pub trait Real: Field<Real = Self> + PartialOrd {
+pub trait Real: Field<Real = Self> + GemmElement<Scalar = Self> + PartialOrd {
     /// Half of the distance from 1 to the next number.
     const EPSILON: Self;
     /// The smallest number whose reciprocal is finite.
     const SAFE_MIN: Self;
+    /// Bunch and Kaufman's threshold of pivots, `(1 + sqrt(17)) / 8`.
+    const PIVOT_RATIO: Self;
     /// The root.
     fn sqrt(self) -> Self;
     /// The magnitude of this with the sign of `other`.
@@ -60,8 +74,9 @@ pub trait Real: Field<Real = Self> + PartialOrd {
 }
 
 macro_rules! real {
-    ($($t:ident: $safe_min:expr;)*) => {$(
-        impl Field for $t {
+    ($($t:ident)*) => {$(
+        // SAFETY: it is its real part.
+        unsafe impl Field for $t {
             type Real = $t;
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -72,8 +87,20 @@ macro_rules! real {
             fn re(self) -> Self {
                 self
             }
+            fn im(self) -> Self {
+                0.0
+            }
+            fn from_parts(re: Self, _: Self) -> Self {
+                re
+            }
             fn from_real(value: Self) -> Self {
                 value
+            }
+            fn scaled(self, by: Self) -> Self {
+                self * by
+            }
+            fn divided(self, by: Self) -> Self {
+                self / by
             }
             fn magnitude(self) -> Self {
                 self.abs()
@@ -91,7 +118,8 @@ macro_rules! real {
 
         impl Real for $t {
             const EPSILON: Self = $t::EPSILON / 2.0;
-            const SAFE_MIN: Self = $safe_min;
+            const SAFE_MIN: Self = $t::MIN_POSITIVE;
+            const PIVOT_RATIO: Self = 0.640_388_203_202_208_f64 as $t;
             fn sqrt(self) -> Self {
                 $t::sqrt(self)
             }
@@ -99,9 +127,47 @@ macro_rules! real {
                 self.copysign(other)
             }
         }
+
+        // SAFETY: `Complex` is declared so: two parts, the real one first.
+        unsafe impl Field for Complex<$t> {
+            type Real = $t;
+            const ZERO: Self = Complex::new(0.0, 0.0);
+            const ONE: Self = Complex::new(1.0, 0.0);
+            const IS_COMPLEX: bool = true;
+            fn conj(self) -> Self {
+                Complex::conj(self)
+            }
+            fn re(self) -> $t {
+                self.re
+            }
+            fn im(self) -> $t {
+                self.im
+            }
+            fn from_parts(re: $t, im: $t) -> Self {
+                Complex::new(re, im)
+            }
+            fn from_real(value: $t) -> Self {
+                Complex::new(value, 0.0)
+            }
+            fn scaled(self, by: $t) -> Self {
+                Complex::new(self.re * by, self.im * by)
+            }
+            fn divided(self, by: $t) -> Self {
+                Complex::new(self.re / by, self.im / by)
+            }
+            fn magnitude(self) -> $t {
+                self.re.hypot(self.im)
+            }
+            fn pivot_size(self) -> $t {
+                self.re.abs() + self.im.abs()
+            }
+            fn is_finite(self) -> bool {
+                self.re.is_finite() && self.im.is_finite()
+            }
+            fn is_nan(self) -> bool {
+                self.re.is_nan() || self.im.is_nan()
+            }
+        }
     )*};
 }
-real! {
-    f32: f32::MIN_POSITIVE;
-    f64: f64::MIN_POSITIVE;
-}
+real!(f32 f64);

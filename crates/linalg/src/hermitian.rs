@@ -3,7 +3,7 @@
 
 use crate::field::Field;
 use crate::matrix::MatrixMut;
-use crate::qr::householder_product;
+use crate::qr::product_below_diagonal;
 use crate::reflector::{add_multiple, dot, reflector};
 use crate::rotations::{Rotations, order_of};
 use crate::scaling::{Failure, scale};
@@ -27,13 +27,13 @@ pub fn hermitian<T: Field<Real = f64>>(
     if n == 0 {
         return Ok(());
     }
-    clear_upper(&mut a);
+    clear_unread(&mut a);
     let factor = scale(&mut a)?;
     let (mut off, mut tau) = (scratch::filled(0.0, n - 1), scratch::filled(T::ZERO, n - 1));
     tridiagonalize(&mut a, &mut off, &mut tau);
     (0..n).for_each(|j| values[j] = a.at(j, j).re());
     if vectors {
-        reflectors_to_product(&mut a, &tau);
+        product_below_diagonal(&mut a, &tau);
     }
     let mut rotations = Rotations::new(vectors.then_some(a));
     iterate(values, &mut off, &mut rotations)?;
@@ -45,10 +45,11 @@ pub fn hermitian<T: Field<Real = f64>>(
     Ok(())
 }
 
-/// What is above the diagonal is not read, so it must neither count as extreme nor as infinite.
-fn clear_upper<T: Field>(a: &mut MatrixMut<'_, T>) {
-    for j in 1..a.columns() {
+/// What is above the diagonal and the imaginary parts on it are not read, so they must neither count as extreme nor as infinite.
+fn clear_unread<T: Field>(a: &mut MatrixMut<'_, T>) {
+    for j in 0..a.columns() {
         a.column(j)[..j].fill(T::ZERO);
+        a.set(j, j, T::from_real(a.at(j, j).re()));
     }
 }
 
@@ -71,7 +72,7 @@ fn tridiagonalize<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64
         let mut trailing = a.reborrow().block(k + 1, k + 1, [length, length]);
         multiply_hermitian(&mut trailing, v, p);
         p.iter_mut().for_each(|p| *p = *p * tau[k]);
-        let shift = tau[k].conj() * dot(v, p) * T::from_real(-0.5);
+        let shift = (tau[k].conj() * dot(v, p)).scaled(-0.5);
         add_multiple(p, shift, v);
         for j in 0..length {
             let (by_p, by_v) = (-v[j].conj(), -p[j].conj());
@@ -88,23 +89,8 @@ fn multiply_hermitian<T: Field>(a: &mut MatrixMut<'_, T>, v: &[T], p: &mut [T]) 
     p.fill(T::ZERO);
     for j in 0..v.len() {
         let below = &a.column(j)[j..];
-        p[j] = p[j] + T::from_real(below[0].re()) * v[j] + dot(&below[1..], &v[j + 1..]);
+        p[j] = p[j] + v[j].scaled(below[0].re()) + dot(&below[1..], &v[j + 1..]);
         add_multiple(&mut p[j + 1..], v[j], &below[1..]);
-    }
-}
-
-/// Overwrites `a`, whose columns hold the vectors of the reflectors from one row below the diagonal, with their product.
-fn reflectors_to_product<T: Field>(a: &mut MatrixMut<'_, T>, tau: &[T]) {
-    let n = a.rows();
-    for j in (1..n).rev() {
-        let (from, to) = a.two_columns(j - 1, j);
-        to[1..].copy_from_slice(&from[1..]);
-        to[0] = T::ZERO;
-    }
-    a.column(0).fill(T::ZERO);
-    a.set(0, 0, T::ONE);
-    if n > 1 {
-        householder_product(a.reborrow().block(1, 1, [n - 1, n - 1]), tau);
     }
 }
 

@@ -13,24 +13,30 @@
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+mod balance;
 mod bidiagonal;
 mod cholesky;
+mod eig;
 mod field;
 mod hermitian;
+mod ldl;
 mod lu;
 mod matrix;
 mod qr;
 mod reflector;
 mod rotations;
 mod scaling;
+mod schur;
 mod svd;
 #[cfg(test)]
 mod tests;
 mod triangular;
 
 pub use cholesky::cholesky;
+pub use eig::eig;
 pub use field::{Field, Real};
 pub use hermitian::hermitian;
+pub use ldl::{ldl, ldl_pivots_are_valid, ldl_solve};
 pub use lu::{System, exchange_rows, lu, solve_factored};
 pub use matrix::{Matrix, MatrixMut};
 pub use qr::{householder_product, multiply_by_q, qr};

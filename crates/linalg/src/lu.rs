@@ -42,7 +42,7 @@ fn factor<T: Field>(mut a: MatrixMut<'_, T>, pivots: &mut [i32], pivoting: bool)
     let (mut above, mut below) = right.split_rows(half);
     unit_lower(left.view().block(0, 0, [half, half])).solve(above.reborrow());
     let l = left.view().block(half, 0, [rows - half, half]);
-    below.multiply_add(-T::ONE, &l, &above.view(), T::ONE);
+    below.multiply_add(-T::Real::ONE, &l, &above.view(), T::Real::ONE);
     let later = factor(below, last_pivots, pivoting);
     exchange_rows(&mut left.block(half, 0, [rows - half, half]), last_pivots);
     last_pivots.iter_mut().for_each(|pivot| *pivot += half as i32);

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "blocks of a matrix share its slice, and products take raw memory")]
 
 use crate::field::Field;
-use flambeau_gemm::{Gemm, Isa, gemm, scratch};
+use flambeau_gemm::{Gemm, Isa, gemm};
 use std::marker::PhantomData;
 
 /// A matrix to read. `conjugated` means that each element stands for its conjugate.
@@ -105,12 +105,6 @@ impl<'a, T: Field> Matrix<'a, T> {
         // SAFETY: (inside).
         let value = unsafe { *self.first.offset(offset(self.strides, row, column)) };
         if self.conjugated { value.conj() } else { value }
-    }
-
-    /// The elements, conjugated where the view says so.
-    fn copied(&self) -> Vec<T> {
-        let [rows, columns] = self.sizes;
-        scratch::collect((0..columns).flat_map(|j| (0..rows).map(move |i| self.at(i, j))))
     }
 }
 
@@ -271,7 +265,10 @@ impl<'a, T: Field> MatrixMut<'a, T> {
     }
 
     /// `self = alpha * a b + beta * self`. Unwinds with `OutOfMemory` if there is no memory for packing.
-    pub fn multiply_add(&mut self, alpha: T, a: &Matrix<'_, T>, b: &Matrix<'_, T>, beta: T) {
+    ///
+    /// Of complex numbers it is four products of parts, which are read and written where they are: a part is a real matrix with strides
+    /// twice as large, and a conjugate the opposite sign of one.
+    pub fn multiply_add(&mut self, alpha: T::Real, a: &Matrix<'_, T>, b: &Matrix<'_, T>, beta: T::Real) {
         let ([m, n], k) = (self.sizes, a.sizes[1]);
         assert!(
             a.sizes[0] == m && b.sizes == [k, n],
@@ -279,26 +276,43 @@ impl<'a, T: Field> MatrixMut<'a, T> {
             a.sizes,
             b.sizes
         );
-        // The product has no flag for conjugates: such operands are copied.
-        let conjugate = |x: &Matrix<'_, T>| (T::IS_COMPLEX && x.conjugated).then(|| x.copied());
-        let (a_copy, b_copy) = (conjugate(a), conjugate(b));
-        let a = a_copy.as_ref().map_or(*a, |copy| Matrix::new(copy, m, k, m));
-        let b = b_copy.as_ref().map_or(*b, |copy| Matrix::new(copy, k, n, k));
+        if !T::IS_COMPLEX {
+            return self.multiply_add_parts(alpha, [a, b], [0, 0, 0], beta);
+        }
+        let sign = |x: &Matrix<'_, T>| if x.conjugated { -T::Real::ONE } else { T::Real::ONE };
+        let (of_a, of_b) = (alpha * sign(a), alpha * sign(b));
+        self.multiply_add_parts(alpha, [a, b], [0, 0, 0], beta);
+        self.multiply_add_parts(-of_a * sign(b), [a, b], [1, 1, 0], T::Real::ONE);
+        self.multiply_add_parts(of_b, [a, b], [0, 1, 1], beta);
+        self.multiply_add_parts(of_a, [a, b], [1, 0, 1], T::Real::ONE);
+    }
+
+    /// The same for one part of each operand and of the result, by their numbers: 0 is the real part, 1 the imaginary one.
+    fn multiply_add_parts(
+        &mut self,
+        alpha: T::Real,
+        [a, b]: [&Matrix<'_, T>; 2],
+        parts: [usize; 3],
+        beta: T::Real,
+    ) {
+        let parts_of_element = 1 + isize::from(T::IS_COMPLEX);
+        let strides = |strides: [isize; 2]| strides.map(|stride| stride * parts_of_element);
         let product = Gemm {
-            m,
-            n,
-            k,
-            a: a.first,
-            a_strides: a.strides,
-            b: b.first,
-            b_strides: b.strides,
-            c: self.first,
-            c_strides: self.strides,
+            m: self.sizes[0],
+            n: self.sizes[1],
+            k: a.sizes[1],
+            a: a.first.cast::<T::Real>().wrapping_add(parts[0]),
+            a_strides: strides(a.strides),
+            b: b.first.cast::<T::Real>().wrapping_add(parts[1]),
+            b_strides: strides(b.strides),
+            c: self.first.cast::<T::Real>().wrapping_add(parts[2]),
+            c_strides: strides(self.strides),
             alpha,
             beta,
             addend: None,
         };
-        // SAFETY: the instruction set was detected. (inside) for A and B; (exclusive) for C, so that it overlaps neither.
+        // SAFETY: the instruction set was detected. (inside) for A and B; (exclusive) for C, so that it overlaps neither. An element
+        // is its parts, as `Field` promises.
         unsafe { gemm(Isa::detected(), &product) }
     }
 }

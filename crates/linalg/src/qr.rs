@@ -60,6 +60,21 @@ pub fn householder_product<T: Field>(a: MatrixMut<'_, T>, tau: &[T]) {
     }
 }
 
+/// Overwrites `a`, whose columns hold the vectors of the reflectors from one row below the diagonal, with their product.
+pub(crate) fn product_below_diagonal<T: Field>(a: &mut MatrixMut<'_, T>, tau: &[T]) {
+    let n = a.rows();
+    for j in (1..n).rev() {
+        let (from, to) = a.two_columns(j - 1, j);
+        to[1..].copy_from_slice(&from[1..]);
+        to[0] = T::ZERO;
+    }
+    a.column(0).fill(T::ZERO);
+    a.set(0, 0, T::ONE);
+    if n > 1 {
+        householder_product(a.reborrow().block(1, 1, [n - 1, n - 1]), tau);
+    }
+}
+
 /// Overwrites `c` with `Q c` or, where `right`, with `c Q`, for `Q = H1 H2 .. Hk` of the reflectors in `vectors`; with `adjoint`, by
 /// the adjoint of Q.
 pub fn multiply_by_q<T: Field>(

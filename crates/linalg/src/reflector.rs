@@ -55,15 +55,15 @@ pub(crate) fn reflector<T: Field>(x: &mut [T]) -> T {
     let size = norm(&[T::from_real(tail_norm), *alpha]);
     if size < smallest {
         // Too small for quotients with all digits.
-        let up = T::from_real(T::Real::ONE / smallest);
-        x.iter_mut().for_each(|x| *x = *x * up);
+        let up = T::Real::ONE / smallest;
+        x.iter_mut().for_each(|x| *x = x.scaled(up));
         let tau = reflector(x);
-        x[0] = x[0] / up;
+        x[0] = x[0].divided(up);
         return tau;
     }
     let beta = -size.with_sign_of(alpha.re());
     let divisor = *alpha - T::from_real(beta);
-    let tau = (T::from_real(beta) - *alpha) / T::from_real(beta);
+    let tau = (T::from_real(beta) - *alpha).divided(beta);
     tail.iter_mut().for_each(|x| *x = *x / divisor);
     *alpha = T::from_real(beta);
     tau
@@ -98,7 +98,12 @@ impl<T: Field> Block<T> {
         let (rows, count) = (self.rows, self.count);
         let mut products = scratch::filled(T::ZERO, count * count);
         let v = Matrix::new(&self.v, rows, count, rows);
-        MatrixMut::new(&mut products, count, count, count).multiply_add(T::ONE, &v.adjoint(), &v, T::ZERO);
+        MatrixMut::new(&mut products, count, count, count).multiply_add(
+            T::Real::ONE,
+            &v.adjoint(),
+            &v,
+            T::Real::ZERO,
+        );
         for i in 0..count {
             self.t[i * count + i] = tau[i];
             for row in 0..i {
@@ -129,8 +134,13 @@ fn apply_factors<T: Field>(v: Matrix<'_, T>, t: Matrix<'_, T>, c: &mut MatrixMut
     let (count, columns) = (v.columns(), c.columns());
     let (mut w, mut tw) =
         (scratch::filled(T::ZERO, count * columns), scratch::filled(T::ZERO, count * columns));
-    MatrixMut::new(&mut w, count, columns, count).multiply_add(T::ONE, &v.adjoint(), &c.view(), T::ZERO);
+    MatrixMut::new(&mut w, count, columns, count).multiply_add(
+        T::Real::ONE,
+        &v.adjoint(),
+        &c.view(),
+        T::Real::ZERO,
+    );
     let w = Matrix::new(&w, count, columns, count);
-    MatrixMut::new(&mut tw, count, columns, count).multiply_add(T::ONE, &t, &w, T::ZERO);
-    c.multiply_add(-T::ONE, &v, &Matrix::new(&tw, count, columns, count), T::ONE);
+    MatrixMut::new(&mut tw, count, columns, count).multiply_add(T::Real::ONE, &t, &w, T::Real::ZERO);
+    c.multiply_add(-T::Real::ONE, &v, &Matrix::new(&tw, count, columns, count), T::Real::ONE);
 }

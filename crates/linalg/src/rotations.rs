@@ -58,7 +58,7 @@ impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
         for_each_task(panels, |mut panel| {
             for rotation in waiting {
                 let (x, y) = panel.two_columns(rotation.x, rotation.y);
-                rotate(x, y, T::from_real(rotation.c), T::from_real(rotation.s));
+                rotate(x, y, rotation.c, rotation.s);
             }
         });
         self.waiting.clear();
@@ -86,9 +86,9 @@ impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
     }
 }
 
-fn rotate<T: Field>(x: &mut [T], y: &mut [T], c: T, s: T) {
+fn rotate<T: Field>(x: &mut [T], y: &mut [T], c: T::Real, s: T::Real) {
     for (x, y) in x.iter_mut().zip(y) {
-        (*x, *y) = (c * *x + s * *y, c * *y - s * *x);
+        (*x, *y) = (x.scaled(c) + y.scaled(s), y.scaled(c) - x.scaled(s));
     }
 }
 

@@ -21,9 +21,14 @@ const RANGE: std::ops::RangeInclusive<f64> = 1e-120..=1e120;
 pub(crate) struct Scale([f64; 2]);
 
 impl Scale {
+    /// What was computed of the scaled matrix, multiplied.
+    pub(crate) fn undone<T: Field<Real = f64>>(self, value: T) -> T {
+        value.scaled(self.0[0]).scaled(self.0[1])
+    }
+
     /// Multiplies what was computed of the scaled matrix.
     pub(crate) fn undo(self, values: &mut [f64]) {
-        values.iter_mut().for_each(|value| *value = *value * self.0[0] * self.0[1]);
+        values.iter_mut().for_each(|value| *value = self.undone(*value));
     }
 }
 
@@ -43,9 +48,9 @@ pub(crate) fn scale<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Result<Sc
     }
     let exponent = largest.log2().floor() as i32;
     let factors = [exponent / 2, exponent - exponent / 2].map(|half| f64::from(half).exp2());
-    let down = factors.map(|factor| T::from_real(1.0 / factor));
+    let down = factors.map(|factor| 1.0 / factor);
     for j in 0..a.columns() {
-        a.column(j).iter_mut().for_each(|x| *x = *x * down[0] * down[1]);
+        a.column(j).iter_mut().for_each(|x| *x = x.scaled(down[0]).scaled(down[1]));
     }
     Ok(Scale(factors))
 }

@@ -1,7 +1,9 @@
 //! Residuals, orthogonality, LAPACK's formats, extreme inputs and threads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod complex;
 mod factors;
+mod general;
 mod spectral;
 
 use crate::{Field, Matrix, MatrixMut, Real};

@@ -58,7 +58,7 @@ fn solve_lower<T: Field>(l: Matrix<'_, T>, unit: bool, mut b: MatrixMut<'_, T>) 
     let half = (n / 2).next_multiple_of(LEAF).min(n - 1);
     let (mut above, mut below) = b.split_rows(half);
     solve_lower(l.block(0, 0, [half, half]), unit, above.reborrow());
-    below.multiply_add(-T::ONE, &l.block(half, 0, [n - half, half]), &above.view(), T::ONE);
+    below.multiply_add(-T::Real::ONE, &l.block(half, 0, [n - half, half]), &above.view(), T::Real::ONE);
     solve_lower(l.block(half, half, [n - half, n - half]), unit, below);
 }
 

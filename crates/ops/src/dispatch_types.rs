@@ -67,6 +67,10 @@ macro_rules! dispatch_all_types {
     (@wide_floats $dtype:expr, $name:expr, $T:ident, $body:expr) => {
         $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, F32 f32, F64 f64)
     };
+    (@wide_floats_and_complex $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
+            F32 f32, F64 f64, Complex64 flambeau_core::Complex<f32>, Complex128 flambeau_core::Complex<f64>)
+    };
     (@accumulators $dtype:expr, $name:expr, $T:ident, $body:expr) => {
         $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, I64 i64, F32 f32, F64 f64)
     };

@@ -2,15 +2,16 @@
 //! extended collection of matrix derivative results for forward and reverse mode algorithmic differentiation" (2008). Formulas call
 //! operators, and so can be differentiated.
 
+use super::complex::conjugate;
 use crate::factory::zeros;
 use crate::grad_mode::is_grad_enabled;
 use crate::graph::dual_level::is_dual_level_open;
 use flambeau_core::{Result, Scalar, ensure};
 use flambeau_ops::{Tensor, ops};
 
-/// The transpose of the last two dimensions.
-pub(super) fn mt(x: &Tensor) -> Result<Tensor> {
-    ops::transpose_int(x, -2, -1)
+/// The conjugate transpose of the last two dimensions.
+pub(super) fn mh(x: &Tensor) -> Result<Tensor> {
+    conjugate(&ops::transpose_int(x, -2, -1)?)
 }
 
 pub(super) fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -47,7 +48,7 @@ fn columns(x: &Tensor, start: i64, count: i64) -> Result<Tensor> {
 
 /// The solution of `a' x = b`, or of `x a' = b`, for a triangular `a`, upper or lower.
 fn solve_adjoint(a: &Tensor, b: &Tensor, upper: bool, left: bool, unit: bool) -> Result<Tensor> {
-    ops::linalg_solve_triangular(&mt(a)?, b, !upper, left, unit)
+    ops::linalg_solve_triangular(&mh(a)?, b, !upper, left, unit)
 }
 
 /// The gradient of the triangles `L` and `U` of an LU factorization, with respect to the matrix whose rows are in order: de Hoog,
@@ -68,17 +69,17 @@ fn triangles_backward(
     if m > k {
         // `L2 = A2 U^-1`
         let grad_a2 = solve_adjoint(&u1, &rows(&grad_l, k, m - k)?, true, false, false)?;
-        grad_u1 = (grad_u1 - product(&mt(&rows(l, k, m - k)?)?, &grad_a2)?)?;
+        grad_u1 = (grad_u1 - product(&mh(&rows(l, k, m - k)?)?, &grad_a2)?)?;
         below = Some(grad_a2);
     }
     if n > k {
         // `U2 = L^-1 A2`
         let grad_a2 = solve_adjoint(&l1, &columns(&grad_u, k, n - k)?, false, true, true)?;
-        grad_l1 = (grad_l1 - product(&grad_a2, &mt(&columns(u, k, n - k)?)?)?)?;
+        grad_l1 = (grad_l1 - product(&grad_a2, &mh(&columns(u, k, n - k)?)?)?)?;
         beside = Some(grad_a2);
     }
-    let in_l = ops::tril(&product(&mt(&l1)?, &grad_l1)?, -1)?;
-    let in_u = ops::triu(&product(&grad_u1, &mt(&u1)?)?, 0)?;
+    let in_l = ops::tril(&product(&mh(&l1)?, &grad_l1)?, -1)?;
+    let in_u = ops::triu(&product(&grad_u1, &mh(&u1)?)?, 0)?;
     let inner = solve_adjoint(&l1, &(in_l + in_u)?, false, true, true)?;
     let square = solve_adjoint(&u1, &inner, true, false, false)?;
     match (below, beside) {
@@ -140,22 +141,30 @@ pub fn lu_solve_backward(
 ) -> Result<Tensor> {
     let grad_b = ops::linalg_lu_solve(factors, pivots, grad, left, !adjoint)?;
     let grad_a = match (left, adjoint) {
-        (true, false) => product(&grad_b, &mt(result)?)?,
-        (true, true) => product(result, &mt(&grad_b)?)?,
-        (false, false) => product(&mt(result)?, &grad_b)?,
-        (false, true) => product(&mt(&grad_b)?, result)?,
+        (true, false) => product(&grad_b, &mh(result)?)?,
+        (true, true) => product(result, &mh(&grad_b)?)?,
+        (false, false) => product(&mh(result)?, &grad_b)?,
+        (false, true) => product(&mh(&grad_b)?, result)?,
     };
     let (p, l, u) = ops::lu_unpack(factors, pivots, true, true)?;
-    let ordered = ops::neg(&product(&mt(&p)?, &grad_a)?)?;
-    let in_l = ops::tril(&product(&ordered, &mt(&u)?)?, -1)?;
-    in_l + ops::triu(&product(&mt(&l)?, &ordered)?, 0)?
+    let ordered = ops::neg(&product(&mh(&p)?, &grad_a)?)?;
+    let in_l = ops::tril(&product(&ordered, &mh(&u)?)?, -1)?;
+    in_l + ops::triu(&product(&mh(&l)?, &ordered)?, 0)?
+}
+
+/// A triangle without its diagonal, and its conjugate transpose beside it, with the real parts of the diagonal of `of`: what is
+/// orthogonal to skew-Hermitian matrices.
+fn with_mirror_image(triangle: &Tensor, of: &Tensor) -> Result<Tensor> {
+    let diagonal = half(&ops::diagonal(of, 0, -2, -1)?)?;
+    let whole = (triangle + ops::diag_embed(&diagonal, 0, -2, -1)?)?;
+    &whole + &mh(&whole)?
 }
 
 /// The gradient of a Cholesky factor, symmetric: Murray, "Differentiation of the Cholesky decomposition" (2016).
 pub fn cholesky_backward(grad: &Tensor, factor: &Tensor, upper: bool) -> Result<Tensor> {
-    let (l, grad) = if upper { (mt(factor)?, mt(grad)?) } else { (factor.clone(), grad.clone()) };
-    let inner = product(&mt(&l)?, &grad)?;
-    let symmetric = (ops::tril(&inner, 0)? + mt(&ops::tril(&inner, -1)?)?)?;
+    let (l, grad) = if upper { (mh(factor)?, mh(grad)?) } else { (factor.clone(), grad.clone()) };
+    let inner = product(&mh(&l)?, &grad)?;
+    let symmetric = with_mirror_image(&ops::tril(&inner, -1)?, &inner)?;
     let outer = solve_adjoint(&l, &half(&symmetric)?, false, true, false)?;
     // `outer L^-1`
     ops::linalg_solve_triangular(&l, &outer, false, false, false)
@@ -182,7 +191,7 @@ pub fn solve_triangular_backward(
 
 /// `-grad_b x'`, or `-x' grad_b` for a matrix on the right: the gradient of the matrix of a system.
 fn matrix_gradient(grad_b: &Tensor, x: &Tensor, left: bool) -> Result<Tensor> {
-    ops::neg(&if left { product(grad_b, &mt(x)?)? } else { product(&mt(x)?, grad_b)? })
+    ops::neg(&if left { product(grad_b, &mh(x)?)? } else { product(&mh(x)?, grad_b)? })
 }
 
 /// Whether the backward pass is itself differentiated, in either mode. Then systems are solved anew: factors have neither a history nor
@@ -211,7 +220,7 @@ pub fn solve_backward(
     };
     let (grad, result) = (wide(grad)?, wide(result)?);
     let grad_b = if is_differentiated() {
-        ops::linalg_solve(&mt(a)?, &grad, left)?
+        ops::linalg_solve(&mh(a)?, &grad, left)?
     } else {
         ops::linalg_lu_solve(factors, pivots, &grad, left, true)?
     };
@@ -224,23 +233,52 @@ pub fn solve_backward(
     Ok((grad_a, grad_b))
 }
 
+/// The gradient of the right side of a system with a symmetric or Hermitian matrix: the solution with its adjoint, which is the matrix
+/// itself or its conjugate.
+pub fn ldl_solve_backward(
+    grad: &Tensor,
+    factors: &Tensor,
+    pivots: &Tensor,
+    hermitian: bool,
+) -> Result<Tensor> {
+    if hermitian || !factors.is_complex() {
+        return ops::linalg_ldl_solve(factors, pivots, grad, hermitian);
+    }
+    conjugate(&ops::linalg_ldl_solve(factors, pivots, &conjugate(grad)?, hermitian)?)
+}
+
 /// `-X' grad X'`, for the inverse `X`.
 pub fn inv_backward(grad: &Tensor, inverse: &Tensor) -> Result<Tensor> {
-    let transposed = mt(inverse)?;
+    let transposed = mh(inverse)?;
     ops::neg(&product(&product(&transposed, grad)?, &transposed)?)
 }
 
-/// The gradient of the logarithm of a determinant's magnitude: the transpose of the inverse. The sign has none.
+/// The gradient of the sign of a determinant and of the logarithm of its magnitude. The tangents are those of the logarithm, `tr(A^-1 dA)`:
+/// its real part, and its imaginary part times `i sign`. The sign of a real determinant has none.
 pub fn slogdet_backward(
+    grad_sign: Option<&Tensor>,
     grad: Option<&Tensor>,
     a: &Tensor,
+    sign: &Tensor,
     factors: &Tensor,
     pivots: &Tensor,
 ) -> Result<Option<Tensor>> {
-    let Some(grad) = grad else { return Ok(None) };
-    let scaled = diagonal_of(&column(&column(grad)?)?, a)?;
+    let of_sign = match grad_sign.filter(|_| a.is_complex()) {
+        Some(grad) => {
+            let imaginary = ops::imag(&ops::mul_tensor(&conjugate(grad)?, sign)?)?;
+            Some(ops::mul_scalar(&imaginary, Scalar::Complex(0.0, -1.0))?)
+        }
+        None => None,
+    };
+    let grad = match (of_sign, grad) {
+        (Some(of_sign), Some(grad)) => (of_sign + grad)?,
+        (Some(of_sign), None) => of_sign,
+        (None, Some(grad)) => grad.clone(),
+        (None, None) => return Ok(None),
+    };
+    let scaled = diagonal_of(&column(&column(&grad)?)?, a)?;
     let solved = if is_differentiated() {
-        ops::linalg_solve(&mt(a)?, &scaled, true)?
+        ops::linalg_solve(&mh(a)?, &scaled, true)?
     } else {
         ops::linalg_lu_solve(factors, pivots, &scaled, true, true)?
     };
@@ -253,7 +291,7 @@ fn diagonal_of(number: &Tensor, like: &Tensor) -> Result<Tensor> {
     ops::mul_tensor(number, &one)
 }
 
-/// The gradient of a determinant: the cofactors. They are the determinant times the transpose of the inverse; where there is none, or
+/// The gradient of a determinant: the conjugates of the cofactors. They are those of the determinant times the inverse, transposed; where there is none, or
 /// not to the last digit, they come from products of singular values without one, which are right at every rank.
 pub fn det_backward(
     grad: &Tensor,
@@ -269,9 +307,9 @@ pub fn det_backward(
     if is_nearly_singular(factors)? {
         return ops::mul_tensor(&grad, &cofactors(a)?);
     }
-    let scaled = diagonal_of(&ops::mul_tensor(&grad, &column(&column(result)?)?)?, a)?;
+    let scaled = diagonal_of(&ops::mul_tensor(&grad, &conjugate(&column(&column(result)?)?)?)?, a)?;
     if is_differentiated() {
-        return ops::linalg_solve(&mt(a)?, &scaled, true);
+        return ops::linalg_solve(&mh(a)?, &scaled, true);
     }
     ops::linalg_lu_solve(factors, pivots, &scaled, true, true)
 }
@@ -294,9 +332,11 @@ fn cofactors(a: &Tensor) -> Result<Tensor> {
     let reversed = ops::flip(&s, &[-1])?;
     let after = ops::cumprod(&ops::cat(&[one, columns(&reversed, 0, n - 1)?], -1)?, -1, None)?;
     let without = ops::mul_tensor(&before, &ops::flip(&after, &[-1])?)?;
-    // The sign of the determinant of orthogonal matrices is a constant.
-    let sign = ops::linalg_det(&ops::detach(&product(&u, &vh)?)?)?;
-    let values = ops::mul_tensor(&without, &column(&ops::sign(&sign)?)?)?;
+    let basis = product(&u, &vh)?;
+    // The sign of the determinant of a real orthogonal matrix is a constant.
+    let basis = if a.is_complex() { basis } else { ops::detach(&basis)? };
+    let sign = ops::sgn(&ops::linalg_det(&basis)?)?;
+    let values = ops::mul_tensor(&without, &column(&conjugate(&sign)?)?)?;
     product(&ops::mul_tensor(&u, &row(&values)?)?, &vh)
 }
 
@@ -339,7 +379,7 @@ pub fn qr_backward(
     };
     let (grad_u, grad_v) = (columns(grad_r, 0, height)?, columns(grad_r, height, n - height)?);
     let y = product(q, &columns(r, height, n - height)?)?;
-    let through_q = product(&y, &mt(&grad_v)?)?;
+    let through_q = product(&y, &mh(&grad_v)?)?;
     let grad_q = match grad_q {
         Some(grad_q) => (grad_q + through_q)?,
         None => through_q,
@@ -354,16 +394,15 @@ fn tall_qr_backward(
     q: &Tensor,
     r: &Tensor,
 ) -> Result<Tensor> {
-    let of_r = grad_r.map(|g| product(g, &mt(r)?)).transpose()?;
-    let of_q = grad_q.map(|g| product(&mt(q)?, g)).transpose()?;
+    let of_r = grad_r.map(|g| product(g, &mh(r)?)).transpose()?;
+    let of_q = grad_q.map(|g| product(&mh(q)?, g)).transpose()?;
     let inner = match (of_r, of_q) {
         (Some(of_r), Some(of_q)) => (of_r - of_q)?,
         (Some(of_r), None) => of_r,
         (None, Some(of_q)) => ops::neg(&of_q)?,
         (None, None) => return zeros(q.sizes(), q),
     };
-    // The upper triangle, copied below the diagonal.
-    let symmetric = (ops::triu(&inner, 0)? + mt(&ops::triu(&inner, 1)?)?)?;
+    let symmetric = with_mirror_image(&ops::triu(&inner, 1)?, &inner)?;
     let through = product(q, &symmetric)?;
     let total = match grad_q {
         Some(grad_q) => (grad_q + through)?,

@@ -22,16 +22,16 @@ out_variant! { _LINALG_DET_RESULT(A, result, LU, pivots), refused of [A, result,
 out_variant! { LINALG_DET_OUT(A, out), refused of [A, out] }
 
 node! {
-    LinalgSlogdetBackward0 { A: SavedVariable, LU: SavedVariable, pivots: SavedVariable }
-    optional_gradients(self, grads) [A, LU, pivots];
-    A => formulas::slogdet_backward(grads[1].as_ref(), A, LU, pivots),
+    LinalgSlogdetBackward0 { A: SavedVariable, sign: SavedVariable, LU: SavedVariable, pivots: SavedVariable }
+    optional_gradients(self, grads) [A, sign, LU, pivots];
+    A => formulas::slogdet_backward(grads[0].as_ref(), grads[1].as_ref(), A, sign, LU, pivots),
 }
 
 recorded! {
     _LINALG_SLOGDET(A) -> (sign, logabsdet, LU, pivots), edges of [A];
     set_history_of_some(&[&sign, &logabsdet, &LU, &pivots], &[true, true, false, false]),
-    LinalgSlogdetBackward0 { A: SavedVariable::input(A, 0)?, LU: SavedVariable::output(&LU, 2)?,
-        pivots: SavedVariable::output(&pivots, 3)? }
+    LinalgSlogdetBackward0 { A: SavedVariable::input(A, 0)?, sign: SavedVariable::output(&sign, 0)?,
+        LU: SavedVariable::output(&LU, 2)?, pivots: SavedVariable::output(&pivots, 3)? }
 }
 
 out_variant! { _LINALG_SLOGDET_SIGN(A, sign, logabsdet, LU, pivots), refused of [A, sign, logabsdet, LU, pivots] }

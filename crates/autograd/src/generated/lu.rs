@@ -52,3 +52,4 @@ recorded! {
 }
 
 out_variant! { LINALG_LU_SOLVE_OUT(LU, pivots, B, left, adjoint, out), refused of [LU, pivots, B, out] }
+out_variant! { LU_SOLVE_OUT(self_, LU_data, LU_pivots, out), refused of [self_, LU_data, LU_pivots, out] }

@@ -125,7 +125,7 @@ operator! {
 }
 
 operator! {
-    /// The solution of `A X = B`, or of `X A = B` unless `left`, from the factors of `A`; with the transpose of `A` if `adjoint`.
+    /// The solution of `A X = B`, or of `X A = B` unless `left`, from the factors of `A`; with the conjugate transpose of `A` if `adjoint`.
     LINALG_LU_SOLVE: "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
         linalg_lu_solve(LU: &Tensor, pivots: &Tensor, B: &Tensor, left: bool, adjoint: bool) -> Tensor, by [LU,
         pivots, B];
@@ -145,7 +145,7 @@ operator! {
 }
 
 operator! {
-    /// The solution of `A X = B`, or of `X A = B` unless `left`, from the factors of `A`; with the transpose of `A` if `adjoint`.
+    /// The solution of `A X = B`, or of `X A = B` unless `left`, from the factors of `A`; with the conjugate transpose of `A` if `adjoint`.
     LINALG_LU_SOLVE_OUT: "linalg_lu_solve.out(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False, Tensor(a!) out) -> Tensor(a!)",
         linalg_lu_solve_out(LU: &Tensor, pivots: &Tensor, B: &Tensor, left: bool, adjoint: bool, out: &Tensor) -> (),
         by [LU, pivots, B, out];
@@ -162,6 +162,24 @@ operator! {
         }
         ensure_same_device("linalg_lu_solve.out", &[LU, pivots, B, out])?;
         let result = native::linalg::lu::linalg_lu_solve(LU, pivots, B, left, adjoint)?;
+        copy_to_out(&result, out)
+    },
+}
+
+operator! {
+    /// `linalg_lu_solve` with the right side first.
+    LU_SOLVE: "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", lu_solve(self_: &Tensor,
+        LU_data: &Tensor, LU_pivots: &Tensor) -> Tensor, by [self_, LU_data, LU_pivots];
+    CompositeImplicitAutograd => native::linalg::lu::lu_solve(self_, LU_data, LU_pivots),
+}
+
+operator! {
+    /// `linalg_lu_solve` with the right side first.
+    LU_SOLVE_OUT: "lu_solve.out(Tensor self, Tensor LU_data, Tensor LU_pivots, *, Tensor(a!) out) -> Tensor(a!)",
+        lu_solve_out(self_: &Tensor, LU_data: &Tensor, LU_pivots: &Tensor, out: &Tensor) -> (), by [self_, LU_data,
+        LU_pivots, out];
+    CompositeImplicitAutograd => {
+        let result = native::linalg::lu::lu_solve(self_, LU_data, LU_pivots)?;
         copy_to_out(&result, out)
     },
 }

@@ -133,7 +133,7 @@ impl Tensor {
         super::lu::lu_unpack(LU_data, LU_pivots, options.unpack_data, options.unpack_pivots)
     }
 
-    /// The solution of `A X = B`, or of `X A = B` unless `left`, from the factors of `A`; with the transpose of `A` if `adjoint`.
+    /// The solution of `A X = B`, or of `X A = B` unless `left`, from the factors of `A`; with the conjugate transpose of `A` if `adjoint`.
     ///
     /// [`linalg_lu_solve_with`](Tensor::linalg_lu_solve_with) takes options.
     ///
@@ -168,5 +168,20 @@ impl Tensor {
         options: super::options::LinalgLuSolveOptions,
     ) -> Result<Tensor> {
         super::lu::linalg_lu_solve(LU, pivots, B, options.left, options.adjoint)
+    }
+
+    /// `linalg_lu_solve` with the right side first.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
+    /// let b = Tensor::from([[5.0], [4.0]]);
+    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
+    /// assert!(b.lu_solve(&lu, &pivots)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn lu_solve(&self, LU_data: &Tensor, LU_pivots: &Tensor) -> Result<Tensor> {
+        super::lu::lu_solve(self, LU_data, LU_pivots)
     }
 }

@@ -32,6 +32,7 @@ mod distances;
 mod distributions;
 mod division;
 mod dropout;
+mod eig;
 mod eigh;
 mod einsum;
 mod embedding;
@@ -51,6 +52,7 @@ mod index_select;
 mod inverse;
 mod isin;
 mod kron_trace_block_diag;
+mod ldl;
 mod linear;
 mod loss;
 mod lstsq;
@@ -58,6 +60,7 @@ mod lu;
 mod masked_select;
 mod matmul;
 mod matrix_exp;
+mod matrix_functions;
 mod matrix_power;
 mod max_min;
 mod median_mode;
@@ -89,6 +92,7 @@ mod methods_distances;
 mod methods_distributions;
 mod methods_division;
 mod methods_dropout;
+mod methods_eig;
 mod methods_eigh;
 mod methods_einsum;
 mod methods_embedding;
@@ -108,6 +112,7 @@ mod methods_index_select;
 mod methods_inverse;
 mod methods_isin;
 mod methods_kron_trace_block_diag;
+mod methods_ldl;
 mod methods_linear;
 mod methods_loss;
 mod methods_lstsq;
@@ -115,6 +120,7 @@ mod methods_lu;
 mod methods_masked_select;
 mod methods_matmul;
 mod methods_matrix_exp;
+mod methods_matrix_functions;
 mod methods_matrix_power;
 mod methods_max_min;
 mod methods_median_mode;
@@ -203,6 +209,7 @@ mod options_index_reduce;
 mod options_index_select;
 mod options_inverse;
 mod options_isin;
+mod options_ldl;
 mod options_linear;
 mod options_loss;
 mod options_lstsq;
@@ -321,6 +328,7 @@ pub mod options {
     pub use super::options_index_select::*;
     pub use super::options_inverse::*;
     pub use super::options_isin::*;
+    pub use super::options_ldl::*;
     pub use super::options_linear::*;
     pub use super::options_loss::*;
     pub use super::options_lstsq::*;
@@ -394,6 +402,7 @@ pub use distances::*;
 pub use distributions::*;
 pub use division::*;
 pub use dropout::*;
+pub use eig::*;
 pub use eigh::*;
 pub use einsum::*;
 pub use embedding::*;
@@ -413,6 +422,7 @@ pub use index_select::*;
 pub use inverse::*;
 pub use isin::*;
 pub use kron_trace_block_diag::*;
+pub use ldl::*;
 pub use linear::*;
 pub use loss::*;
 pub use lstsq::*;
@@ -420,6 +430,7 @@ pub use lu::*;
 pub use masked_select::*;
 pub use matmul::*;
 pub use matrix_exp::*;
+pub use matrix_functions::*;
 pub use matrix_power::*;
 pub use max_min::*;
 pub use median_mode::*;
@@ -893,6 +904,12 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ALPHA_DROPOUT_,
     &FEATURE_ALPHA_DROPOUT,
     &FEATURE_ALPHA_DROPOUT_,
+    &_LINALG_EIG,
+    &_LINALG_EIG_EIGENVALUES,
+    &LINALG_EIG,
+    &LINALG_EIG_OUT,
+    &LINALG_EIGVALS,
+    &LINALG_EIGVALS_OUT,
     &_LINALG_EIGH,
     &_LINALG_EIGH_EIGENVALUES,
     &LINALG_EIGH,
@@ -1134,6 +1151,12 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &TRACE_OUT,
     &BLOCK_DIAG,
     &BLOCK_DIAG_OUT,
+    &LINALG_LDL_FACTOR_EX,
+    &LINALG_LDL_FACTOR_EX_OUT,
+    &LINALG_LDL_FACTOR,
+    &LINALG_LDL_FACTOR_OUT,
+    &LINALG_LDL_SOLVE,
+    &LINALG_LDL_SOLVE_OUT,
     &ADDBMM,
     &ADDBMM_,
     &ADDBMM_OUT,
@@ -1193,6 +1216,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &LU_UNPACK_OUT,
     &LINALG_LU_SOLVE,
     &LINALG_LU_SOLVE_OUT,
+    &LU_SOLVE,
+    &LU_SOLVE_OUT,
     &MASKED_SELECT,
     &MASKED_SELECT_OUT,
     &MASKED_SELECT_BACKWARD,
@@ -1222,6 +1247,11 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &LINALG_MATRIX_EXP,
     &LINALG_MATRIX_EXP_OUT,
     &MATRIX_EXP,
+    &LINALG_MATRIX_SQRTH,
+    &LINALG_MATRIX_SQRTH_OUT,
+    &_LINALG_SYLVESTER,
+    &LINALG_POLAR,
+    &LINALG_POLAR_OUT,
     &LINALG_MATRIX_POWER,
     &LINALG_MATRIX_POWER_OUT,
     &MATRIX_POWER,

@@ -22,8 +22,11 @@ bindings! {
         function (LU_data: tensor, LU_pivots: tensor, unpack_data: boolean = "True" true,
             unpack_pivots: boolean = "True" true) named("P", "L", "U") lu_unpack, outs [0, 1, 2] lu_unpack_out;
     }
-    "linalg_lu_solve" in "_linalg": "The solution of `A X = B`, or of `X A = B` unless `left`, from the factors of `A`; with the transpose of `A` if `adjoint`." {
+    "linalg_lu_solve" in "_linalg": "The solution of `A X = B`, or of `X A = B` unless `left`, from the factors of `A`; with the conjugate transpose of `A` if `adjoint`." {
         function (LU: tensor, pivots: tensor, B: tensor, left: keyword boolean = "True" true,
             adjoint: keyword boolean = "False" false) returns linalg_lu_solve, out linalg_lu_solve_out;
+    }
+    "lu_solve": "`linalg_lu_solve` with the right side first." {
+        both 0 (input: tensor, LU_data: tensor, LU_pivots: tensor) returns lu_solve, out lu_solve_out;
     }
 }

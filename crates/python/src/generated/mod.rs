@@ -31,6 +31,7 @@ mod distances;
 mod distributions;
 mod division;
 mod dropout;
+mod eig;
 mod eigh;
 mod einsum;
 mod embedding;
@@ -50,6 +51,7 @@ mod index_select;
 mod inverse;
 mod isin;
 mod kron_trace_block_diag;
+mod ldl;
 mod linear;
 mod loss;
 mod lstsq;
@@ -57,6 +59,7 @@ mod lu;
 mod masked_select;
 mod matmul;
 mod matrix_exp;
+mod matrix_functions;
 mod matrix_power;
 mod max_min;
 mod median_mode;
@@ -139,6 +142,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     distributions::BINDINGS,
     division::BINDINGS,
     dropout::BINDINGS,
+    eig::BINDINGS,
     eigh::BINDINGS,
     einsum::BINDINGS,
     embedding::BINDINGS,
@@ -158,6 +162,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     inverse::BINDINGS,
     isin::BINDINGS,
     kron_trace_block_diag::BINDINGS,
+    ldl::BINDINGS,
     linear::BINDINGS,
     loss::BINDINGS,
     lstsq::BINDINGS,
@@ -165,6 +170,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     masked_select::BINDINGS,
     matmul::BINDINGS,
     matrix_exp::BINDINGS,
+    matrix_functions::BINDINGS,
     matrix_power::BINDINGS,
     max_min::BINDINGS,
     median_mode::BINDINGS,

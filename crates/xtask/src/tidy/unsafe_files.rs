@@ -43,6 +43,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/fft/src/transforms.rs", "threads read and write disjoint rows of one slice"),
     ("crates/gemm/src/lib.rs", "operands of a matrix product are raw memory"),
     ("crates/gemm/src/", "operands are raw memory, lanes are vector registers"),
+    ("crates/linalg/src/field.rs", "says how numbers are stored"),
     ("crates/linalg/src/matrix.rs", "blocks of a matrix share its slice, and products take raw memory"),
     ("crates/ops/src/loops/", "elements are reached behind the guards that the iterator holds"),
     ("crates/ops/src/native/nn/attention/", "matrices, and blocks of scores, are raw memory"),

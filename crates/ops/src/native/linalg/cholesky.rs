@@ -1,7 +1,7 @@
 //! Cholesky factorizations, and systems and inverses by them.
 
 use super::matrices::{
-    Problem, batch_sizes, columns_of, ensure_float, ensure_solved, for_each_matrix, matrix_sizes, mt, new,
+    Problem, batch_sizes, columns_of, ensure_float, ensure_solved, for_each_matrix, matrix_sizes, mh, new,
     rows_of, square_size,
 };
 use crate::native::guarded_slices::with_slices;
@@ -14,13 +14,14 @@ pub fn linalg_cholesky_ex(self_: &Tensor, upper: bool, check_errors: bool) -> Re
     const NAME: &str = "linalg.cholesky_ex";
     let n = square_size("linalg.cholesky", "A", self_)? as usize;
     ensure_float("linalg.cholesky", "A", self_)?;
-    // The upper triangle is the lower one of the transpose, whose columns are adjacent where the rows of the result are.
+    // The upper triangle is the lower one of the transpose, whose columns are adjacent where the rows of the result are. The factor of
+    // the transpose, which is the conjugate, is the conjugate of the factor: transposed again, its adjoint.
     let factor = if upper { rows_of(NAME, self_)? } else { columns_of(NAME, self_)? };
     let info = new(NAME, self_, batch_sizes(self_), ScalarType::I32)?;
     if factor.numel() == 0 {
         ops::fill__scalar(&info, Scalar::Int(0))?;
     } else if self_.device().is_cpu() {
-        dispatch_all_types!(wide_floats, self_.dtype(), NAME, T => with_slices(NAME, &[], &[&factor, &info], |s| {
+        dispatch_all_types!(wide_floats_and_complex, self_.dtype(), NAME, T => with_slices(NAME, &[], &[&factor, &info], |s| {
             let items = s.write::<T>(0)?.chunks_exact_mut(n * n).zip(s.write::<i32>(1)?);
             for_each_matrix(items, n * n * n, |(factor, info)| {
                 *info = flambeau_linalg::cholesky(MatrixMut::new(factor, n, n, n));
@@ -64,9 +65,9 @@ pub fn cholesky_solve(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Te
          {got} by {}",
         self_.sizes()[self_.dim() - 1]
     );
-    let lower = if upper { mt(input2)? } else { input2.clone() };
+    let lower = if upper { mh(input2)? } else { input2.clone() };
     let half = ops::linalg_solve_triangular(&lower, self_, false, true, false)?;
-    ops::linalg_solve_triangular(&mt(&lower)?, &half, true, true, false)
+    ops::linalg_solve_triangular(&mh(&lower)?, &half, true, true, false)
 }
 
 /// The inverse of `A`, from its factor.

@@ -32,14 +32,14 @@ pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor>
     }
 }
 
-/// The dot product of vectors along `dim`.
+/// The dot product of vectors along `dim`, with the conjugate of the first.
 pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
     ensure!(
-        x.dtype() == y.dtype() && x.dtype().is_floating_point(),
+        x.dtype() == y.dtype() && (x.dtype().is_floating_point() || x.is_complex()),
         Dtype("linalg.vecdot", "y"),
-        "Expected floating point tensors of the same dtype but got {} and {}",
+        "Expected floating point or complex tensors of the same dtype but got {} and {}",
         x.dtype(),
         y.dtype()
     );
-    x.mul(y)?.sum_dim(dim)
+    ops::conj(x)?.mul(y)?.sum_dim(dim)
 }

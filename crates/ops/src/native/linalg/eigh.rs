@@ -1,13 +1,14 @@
-//! Eigenvalues and eigenvectors of symmetric matrices.
+//! Eigenvalues and eigenvectors of symmetric and Hermitian matrices.
 
 use super::matrices::{
-    Problem, batch_sizes, columns_as, ensure_float, ensure_solved, for_each_matrix, info_of, mt, new,
-    new_columns, square_size, with_sizes,
+    Problem, batch_sizes, columns_as, ensure_float, ensure_solved, for_each_matrix, in_type, info_of, mh,
+    new, square_size, widest, with_sizes,
 };
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, ScalarType, bail};
-use flambeau_linalg::{MatrixMut, hermitian};
+use bytemuck::Pod;
+use flambeau_core::{Complex, Result, ScalarType, bail};
+use flambeau_linalg::{Field, MatrixMut, hermitian};
 
 /// Eigenvalues in ascending order, and eigenvectors as columns if `compute_v`. Computed in f64, so that those of f32 matrices are right
 /// to the last digit.
@@ -21,31 +22,32 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
         _ => bail!(InvalidArgument(NAME, "UPLO"), "Expected UPLO argument to be 'L' or 'U', but got {uplo}"),
     };
     let value_sizes = with_sizes(batch_sizes(a), &[n]);
-    let work = columns_as(NAME, &if lower { a.clone() } else { mt(a)? }, ScalarType::F64)?;
+    // The upper triangle of a Hermitian matrix is the lower one of its adjoint, which is the same matrix.
+    let work = columns_as(NAME, &if lower { a.clone() } else { mh(a)? }, widest(a.dtype()))?;
     let values = new(NAME, a, &value_sizes, ScalarType::F64)?;
     if values.numel() > 0 && a.device().is_cpu() {
         let info = new(NAME, a, batch_sizes(a), ScalarType::I32)?;
-        decompose(NAME, &work, &values, &info, compute_v)?;
+        if a.is_complex() {
+            decompose::<Complex<f64>>(NAME, &work, &values, &info, compute_v)?;
+        } else {
+            decompose::<f64>(NAME, &work, &values, &info, compute_v)?;
+        }
         ensure_solved(NAME, &info, Problem::Eigenvalues)?;
     }
     let vectors = if compute_v { in_type(NAME, &work, a.dtype())? } else { new(NAME, a, &[0], a.dtype())? };
-    Ok((ops::to_dtype(&values, a.dtype(), false, false, None)?, vectors))
+    Ok((ops::to_dtype(&values, a.dtype().to_real(), false, false, None)?, vectors))
 }
 
-/// Column-major matrices in another type.
-pub(super) fn in_type(name: &str, columns: &Tensor, dtype: ScalarType) -> Result<Tensor> {
-    if columns.dtype() == dtype {
-        return Ok(columns.clone());
-    }
-    let made = new_columns(name, columns, columns.sizes(), dtype)?;
-    ops::copy_(&made, columns, false)?;
-    Ok(made)
-}
-
-fn decompose(name: &str, work: &Tensor, values: &Tensor, info: &Tensor, vectors: bool) -> Result<()> {
+fn decompose<T: Field<Real = f64> + Pod>(
+    name: &str,
+    work: &Tensor,
+    values: &Tensor,
+    info: &Tensor,
+    vectors: bool,
+) -> Result<()> {
     let n = work.sizes()[work.dim() - 1] as usize;
     with_slices(name, &[], &[work, values, info], |s| {
-        let matrices = s.write::<f64>(0)?.chunks_exact_mut(n * n);
+        let matrices = s.write::<T>(0)?.chunks_exact_mut(n * n);
         let items = matrices.zip(s.write::<f64>(1)?.chunks_exact_mut(n)).zip(s.write::<i32>(2)?);
         for_each_matrix(items, 4 * n * n * n, |((a, values), info)| {
             *info = info_of(hermitian(MatrixMut::new(a, n, n, n), values, vectors));

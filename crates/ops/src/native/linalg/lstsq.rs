@@ -1,7 +1,7 @@
 //! Least squares.
 
 use super::matrices::{
-    batch_sizes, broadcast_batches, ensure_alike, ensure_float, matrix_sizes, mt, new, with_sizes,
+    batch_sizes, broadcast_batches, ensure_alike, ensure_float, matrix_sizes, mh, new, with_sizes,
 };
 use super::pinv::epsilon;
 use super::solve::is_vector;
@@ -57,9 +57,9 @@ pub fn linalg_lstsq(
         if driver == Driver::Gels { by_qr(&a, &right)? } else { by_svd(&a, &right, rcond)? };
     let full_rank = driver == Driver::Gels || is_full(&rank, columns)?;
     let residuals =
-        if rows > columns && full_rank { squares(&a, &x, &right)? } else { empty(&a, a.dtype())? };
+        if rows > columns && full_rank { squares(&a, &x, &right)? } else { empty(&a, a.dtype().to_real())? };
     let x = if vector { ops::clone(&ops::squeeze_dim(&x, -1)?, None)? } else { x };
-    let values = if driver == Driver::Gelsd { values } else { empty(&a, a.dtype())? };
+    let values = if driver == Driver::Gelsd { values } else { empty(&a, a.dtype().to_real())? };
     Ok((x, residuals, rank, values))
 }
 
@@ -80,12 +80,12 @@ fn by_qr(a: &Tensor, b: &Tensor) -> Result<Solution> {
     };
     let x = if rows >= columns {
         let (q, r) = ops::linalg_qr(a, "reduced")?;
-        ops::linalg_solve_triangular(&r, &ops::matmul(&mt(&q)?, b)?, true, true, false)?
+        ops::linalg_solve_triangular(&r, &ops::matmul(&mh(&q)?, b)?, true, true, false)?
     } else {
-        let (q, r) = ops::linalg_qr(&mt(a)?, "reduced")?;
-        ops::matmul(&q, &ops::linalg_solve_triangular(&mt(&r)?, b, false, true, false)?)?
+        let (q, r) = ops::linalg_qr(&mh(a)?, "reduced")?;
+        ops::matmul(&q, &ops::linalg_solve_triangular(&mh(&r)?, b, false, true, false)?)?
     };
-    Ok(Solution { x, rank: empty(a, ScalarType::I64)?, values: empty(a, a.dtype())? })
+    Ok(Solution { x, rank: empty(a, ScalarType::I64)?, values: empty(a, a.dtype().to_real())? })
 }
 
 fn by_svd(a: &Tensor, b: &Tensor, rcond: f64) -> Result<Solution> {
@@ -99,9 +99,9 @@ fn by_svd(a: &Tensor, b: &Tensor, rcond: f64) -> Result<Solution> {
     let bound = ops::mul_scalar(&ops::narrow(&values, -1, 0, 1)?, Scalar::Float(rcond))?;
     let keeps = ops::gt_tensor(&values, &bound)?;
     let factors = ops::where_scalarother(&keeps, &ops::reciprocal(&values)?, Scalar::Int(0))?;
-    let inside = ops::mul_tensor(&ops::matmul(&mt(&u)?, b)?, &ops::unsqueeze(&factors, -1)?)?;
+    let inside = ops::mul_tensor(&ops::matmul(&mh(&u)?, b)?, &ops::unsqueeze(&factors, -1)?)?;
     let rank = ops::sum_dim_intlist(&keeps, Some(&[-1]), false, None)?;
-    Ok(Solution { x: ops::matmul(&mt(&vh)?, &inside)?, rank, values })
+    Ok(Solution { x: ops::matmul(&mh(&vh)?, &inside)?, rank, values })
 }
 
 /// Whether all matrices have full rank; those without elements on the host are taken to.
@@ -113,8 +113,9 @@ fn is_full(rank: &Tensor, columns: i64) -> Result<bool> {
         .map(|all| all.to_bool())
 }
 
-/// The sums of squares of the columns of `a x - b`.
+/// The sums of squared magnitudes of the columns of `a x - b`.
 fn squares(a: &Tensor, x: &Tensor, b: &Tensor) -> Result<Tensor> {
     let rest = (ops::matmul(a, x)? - b)?;
-    ops::sum_dim_intlist(&ops::mul_tensor(&rest, &rest)?, Some(&[-2]), false, None)
+    let squares = ops::real(&ops::mul_tensor(&rest, &ops::conj(&rest)?)?)?;
+    ops::sum_dim_intlist(&squares, Some(&[-2]), false, None)
 }

@@ -7,7 +7,7 @@ use super::matrices::{
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
-use flambeau_linalg::{Matrix, MatrixMut, System, lu, solve_factored};
+use flambeau_linalg::{Field, Matrix, MatrixMut, System, lu, solve_factored};
 
 /// The factors in one tensor, the pivots, and LAPACK's `info`.
 pub fn linalg_lu_factor_ex(a: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
@@ -30,7 +30,7 @@ pub(super) fn factor(name: &str, a: &Tensor, pivot: bool) -> Result<(Tensor, Ten
         ops::fill__scalar(&info, Scalar::Int(0))?;
     } else if a.device().is_cpu() {
         let sizes = [rows as usize, columns as usize];
-        dispatch_all_types!(wide_floats, a.dtype(), name, T => {
+        dispatch_all_types!(wide_floats_and_complex, a.dtype(), name, T => {
             with_slices(name, &[], &[&factors, &pivots, &info], |s| {
                 factor_each::<T>(s.write(0)?, sizes, s.write(1)?, s.write(2)?, pivot);
                 Ok(())
@@ -40,7 +40,7 @@ pub(super) fn factor(name: &str, a: &Tensor, pivot: bool) -> Result<(Tensor, Ten
     Ok((factors, pivots, info))
 }
 
-fn factor_each<T: flambeau_linalg::Field>(
+fn factor_each<T: Field>(
     factors: &mut [T],
     [rows, columns]: [usize; 2],
     pivots: &mut [i32],
@@ -122,14 +122,14 @@ fn permutation(name: &str, pivots: &Tensor, sizes: &[i64], dtype: ScalarType) ->
         return Ok(made);
     }
     let (count, pivots) = (pivots.sizes().last().copied().unwrap_or(0) as usize, dense(pivots)?);
-    dispatch_all_types!(wide_floats, dtype, name, T => with_slices(name, &[&pivots], &[&made], |s| {
+    dispatch_all_types!(wide_floats_and_complex, dtype, name, T => with_slices(name, &[&pivots], &[&made], |s| {
         let (pivots, made) = (s.read::<i32>(0)?, s.write::<T>(0)?);
         for (at, made) in made.chunks_exact_mut(rows * rows).enumerate() {
             let pivots = &pivots[at * count..(at + 1) * count];
             ensure_in_range(name, pivots, rows)?;
             let mut order = scratch::collect(0..rows);
             pivots.iter().enumerate().for_each(|(row, pivot)| order.swap(row, *pivot as usize - 1));
-            order.iter().enumerate().for_each(|(row, from)| made[from * rows + row] = 1.0);
+            order.iter().enumerate().for_each(|(row, from)| made[from * rows + row] = <T as Field>::ONE);
         }
         Ok(())
     }))?;
@@ -175,12 +175,24 @@ pub fn linalg_lu_solve(
             (true, false) => System::Plain,
             (true, true) => System::Adjoint,
             (false, false) => System::Transposed,
-            // The transpose of `A'` is the conjugate of `A`, which for real numbers is `A`.
+            // The transpose of `A'` is the conjugate of `A`.
             (false, true) => System::Plain,
         };
-        solve_each(NAME, &columns_of(NAME, &factors)?, &pivots, system, &x)?;
+        let factors = columns_of(NAME, &factors)?;
+        let factors = if (left, adjoint) == (false, true) { conjugated(NAME, &factors)? } else { factors };
+        solve_each(NAME, &factors, &pivots, system, &x)?;
     }
     Ok(x)
+}
+
+/// [`linalg_lu_solve`] with the right side first.
+pub fn lu_solve(self_: &Tensor, factors: &Tensor, pivots: &Tensor) -> Result<Tensor> {
+    ops::linalg_lu_solve(factors, pivots, self_, true, false)
+}
+
+/// The conjugates of column-major matrices, which are the matrices themselves if they are real.
+fn conjugated(name: &str, columns: &Tensor) -> Result<Tensor> {
+    if columns.is_complex() { columns_of(name, &ops::conj(columns)?) } else { Ok(columns.clone()) }
 }
 
 /// Checks that the right side of a system with `n` unknowns fits.
@@ -202,7 +214,7 @@ pub(super) fn check_right_side(name: &str, n: i64, b: &Tensor, left: bool) -> Re
 fn solve_each(name: &str, factors: &Tensor, pivots: &Tensor, system: System, x: &Tensor) -> Result<()> {
     let n = factors.sizes()[factors.dim() - 1] as usize;
     let columns = x.numel() as usize * n / factors.numel() as usize;
-    dispatch_all_types!(wide_floats, x.dtype(), name, T => with_slices(name, &[factors, pivots], &[x], |s| {
+    dispatch_all_types!(wide_floats_and_complex, x.dtype(), name, T => with_slices(name, &[factors, pivots], &[x], |s| {
         let (factors, pivots) = (s.read::<T>(0)?, s.read::<i32>(1)?);
         ensure_in_range(name, pivots, n)?;
         let items = s.write::<T>(0)?.chunks_exact_mut(n * columns).enumerate();

@@ -28,17 +28,17 @@ pub(super) fn square_size(name: &str, argument: &str, tensor: &Tensor) -> Result
     Ok(rows)
 }
 
-/// Checks that elements are of f32 or f64.
+/// Checks that elements are of f32 or f64, or complex numbers of them.
 pub(super) fn ensure_float(name: &str, argument: &str, tensor: &Tensor) -> Result<()> {
     let dtype = tensor.dtype();
     ensure!(
-        dtype.is_floating_point(),
+        dtype.is_floating_point() || dtype.is_complex(),
         Dtype(name, argument),
         got = dtype,
         "Expected a floating point or complex tensor as input. Got {got}"
     );
     ensure!(
-        matches!(dtype, ScalarType::F32 | ScalarType::F64),
+        matches!(dtype.to_real(), ScalarType::F32 | ScalarType::F64),
         Dtype(name, argument),
         got = dtype,
         "Low precision dtypes not supported. Got {got}"
@@ -118,6 +118,21 @@ pub(super) fn mt(tensor: &Tensor) -> Result<Tensor> {
     ops::transpose_int(tensor, -2, -1)
 }
 
+/// The conjugate transposes of the last two dimensions: views for real numbers.
+pub(super) fn mh(tensor: &Tensor) -> Result<Tensor> {
+    ops::conj(&mt(tensor)?)
+}
+
+/// The type that decompositions which iterate compute in.
+pub(super) fn widest(dtype: ScalarType) -> ScalarType {
+    if dtype.is_complex() { ScalarType::Complex128 } else { ScalarType::F64 }
+}
+
+/// Column-major matrices in another type.
+pub(super) fn in_type(name: &str, columns: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    if columns.dtype() == dtype { Ok(columns.clone()) } else { columns_as(name, columns, dtype) }
+}
+
 /// Multiply-adds for which another thread is worthwhile.
 const WORTH_A_THREAD: usize = 1 << 16;
 /// Multiply-adds of a matrix from which on its own products use all threads.
@@ -159,7 +174,9 @@ pub(super) enum Problem {
     Cholesky,
     Inverse,
     Solve,
+    Ldl,
     Eigenvalues,
+    GeneralEigenvalues,
     SingularValues,
 }
 
@@ -182,6 +199,9 @@ pub(super) fn ensure_solved(name: &str, info: &Tensor, problem: Problem) -> Resu
 fn reason(problem: Problem, info: i32) -> String {
     const IN_VAIN: &str = "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated";
     match problem {
+        Problem::GeneralEigenvalues if info == NOT_FINITE => {
+            "input tensor should not contain infs or NaNs.".to_owned()
+        }
         _ if info == NOT_FINITE => {
             "The algorithm failed to converge because the input matrix contained non-finite values."
                 .to_owned()
@@ -198,8 +218,14 @@ fn reason(problem: Problem, info: i32) -> String {
             "The diagonal element {info} is zero, the inversion could not be completed because the input matrix is \
              singular."
         ),
+        Problem::Ldl => format!(
+            "D[{info},{info}] is zero and using it on ldl_solve would result in a division by zero. If you still want to perform \
+             the factorization, consider calling linalg.ldl_factor_ex(A)"
+        ),
         Problem::Solve => "The solver failed because the input matrix is singular.".to_owned(),
-        Problem::Eigenvalues => format!("{IN_VAIN} eigenvalues (error code: {info})."),
+        Problem::Eigenvalues | Problem::GeneralEigenvalues => {
+            format!("{IN_VAIN} eigenvalues (error code: {info}).")
+        }
         Problem::SingularValues => format!("{IN_VAIN} singular values (error code: {info})."),
     }
 }

@@ -1,10 +1,10 @@
 //! The exponential of matrices, by scaling, a Padé approximant of degree 13, and squaring: Higham, "The scaling and squaring method for
 //! the matrix exponential revisited" (2005). Computed in f64.
 
-use super::matrices::{batch_sizes, ensure_float, new_columns, square_size, with_sizes};
+use super::matrices::{batch_sizes, ensure_float, new_columns, square_size, widest, with_sizes};
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, ops, scratch};
-use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType};
+use flambeau_core::{MemoryFormat, Result, Scalar};
 
 /// The numerator's coefficients; those of the denominator have alternating signs.
 const COEFFICIENTS: [f64; 14] = [
@@ -36,7 +36,7 @@ pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
         return new_columns(NAME, self_, self_.sizes(), self_.dtype());
     }
     let a = ops::contiguous(
-        &ops::to_dtype(self_, ScalarType::F64, false, false, None)?,
+        &ops::to_dtype(self_, widest(self_.dtype()), false, false, None)?,
         MemoryFormat::Contiguous,
     )?;
     let squarings = squarings(NAME, &a)?;

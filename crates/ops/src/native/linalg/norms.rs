@@ -10,9 +10,9 @@ fn two_dims(self_: &Tensor, dim: &[i64]) -> Result<[i64; 2]> {
     const NAME: &str = "linalg.matrix_norm";
     ensure!(self_.dim() >= 2, Shape(NAME, "self"), "The input tensor A must have at least 2 dimensions.");
     ensure!(
-        self_.dtype().is_floating_point(),
+        self_.dtype().is_floating_point() || self_.is_complex(),
         Dtype(NAME, "self"),
-        "Expected a floating point tensor as input. Got {}",
+        "Expected a floating point or complex tensor as input. Got {}",
         self_.dtype()
     );
     match *crate::native::shape::view::wrap_dims(NAME, dim, self_.dim())? {
@@ -23,7 +23,6 @@ fn two_dims(self_: &Tensor, dim: &[i64]) -> Result<[i64; 2]> {
 
 /// The maximum or, for negative orders, the minimum sum of magnitudes: of columns for order 1, of rows for infinity. For orders 2 and
 /// -2, the largest or smallest singular value.
-/// For orders 2 and -2, the largest or smallest singular value.
 pub fn matrix_norm(
     self_: &Tensor,
     ord: Scalar,

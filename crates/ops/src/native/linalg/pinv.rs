@@ -1,6 +1,6 @@
 //! Pseudoinverses, ranks and condition numbers.
 
-use super::matrices::{batch_sizes, ensure_float, matrix_sizes, mt, new, square_size, with_sizes};
+use super::matrices::{batch_sizes, ensure_float, matrix_sizes, mh, new, square_size, with_sizes};
 use crate::{Tensor, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
 
@@ -12,7 +12,7 @@ struct Tolerances {
 
 /// The distance from 1 to the next number of a type.
 pub(super) fn epsilon(dtype: ScalarType) -> f64 {
-    if dtype == ScalarType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
+    if dtype.to_real() == ScalarType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
 }
 
 impl Tolerances {
@@ -96,11 +96,11 @@ pub fn pinv_tensors(
     if hermitian {
         let (values, vectors) = ops::linalg_eigh(a, "L")?;
         let keeps = tolerances.keeps(&ops::abs(&values)?, &largest(&values)?)?;
-        return scaled_product(&vectors, &reciprocals(&values, &keeps)?, &mt(&vectors)?);
+        return scaled_product(&vectors, &reciprocals(&values, &keeps)?, &mh(&vectors)?);
     }
     let (u, values, vh) = ops::linalg_svd(a, false, None)?;
     let keeps = tolerances.keeps(&values, &ops::narrow(&values, -1, 0, 1)?)?;
-    scaled_product(&mt(&vh)?, &reciprocals(&values, &keeps)?, &mt(&u)?)
+    scaled_product(&mh(&vh)?, &reciprocals(&values, &keeps)?, &mh(&u)?)
 }
 
 fn reciprocals(values: &Tensor, keeps: &Tensor) -> Result<Tensor> {
@@ -186,7 +186,13 @@ pub fn linalg_cond(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
         return of_norms(self_, |x| ops::linalg_matrix_norm(x, p, &[-2, -1], false, None));
     }
     if self_.numel() == 0 {
-        return ops::zeros(batch_sizes(self_), Some(self_.dtype()), None, Some(self_.device()), None);
+        return ops::zeros(
+            batch_sizes(self_),
+            Some(self_.dtype().to_real()),
+            None,
+            Some(self_.device()),
+            None,
+        );
     }
     let values = ops::linalg_svdvals(self_, None)?;
     let (first, last) = (ops::select_int(&values, -1, 0)?, ops::select_int(&values, -1, -1)?);
@@ -208,7 +214,13 @@ pub fn linalg_cond_named(self_: &Tensor, p: &str) -> Result<Tensor> {
 fn of_norms(self_: &Tensor, norm: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
     square_size("linalg.cond", "A", self_)?;
     if self_.numel() == 0 {
-        return ops::zeros(batch_sizes(self_), Some(self_.dtype()), None, Some(self_.device()), None);
+        return ops::zeros(
+            batch_sizes(self_),
+            Some(self_.dtype().to_real()),
+            None,
+            Some(self_.device()),
+            None,
+        );
     }
     let (inverse, info) = ops::linalg_inv_ex(self_, false)?;
     let product = ops::mul_tensor(&norm(self_)?, &norm(&inverse)?)?;

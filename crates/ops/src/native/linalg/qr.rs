@@ -18,7 +18,7 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let tau = new(NAME, self_, &with_sizes(batch_sizes(self_), &[count]), self_.dtype())?;
     if tau.numel() > 0 && self_.device().is_cpu() {
         let [rows, columns, count] = [rows, columns, count].map(|size| size as usize);
-        dispatch_all_types!(wide_floats, self_.dtype(), NAME, T => with_slices(NAME, &[], &[&a, &tau], |s| {
+        dispatch_all_types!(wide_floats_and_complex, self_.dtype(), NAME, T => with_slices(NAME, &[], &[&a, &tau], |s| {
             let items = s.write::<T>(0)?.chunks_exact_mut(rows * columns).zip(s.write::<T>(1)?.chunks_exact_mut(count));
             for_each_matrix(items, rows * columns * count, |(a, tau)| {
                 flambeau_linalg::qr(MatrixMut::new(a, rows, columns, rows), tau);
@@ -62,7 +62,7 @@ pub fn linalg_householder_product(input: &Tensor, tau: &Tensor) -> Result<Tensor
     let [rows, columns, count] = check_reflectors(NAME, input, tau)?.map(|size| size as usize);
     let (q, tau) = (columns_of(NAME, input)?, dense(tau)?);
     if q.numel() > 0 && q.device().is_cpu() {
-        dispatch_all_types!(wide_floats, q.dtype(), NAME, T => with_slices(NAME, &[&tau], &[&q], |s| {
+        dispatch_all_types!(wide_floats_and_complex, q.dtype(), NAME, T => with_slices(NAME, &[&tau], &[&q], |s| {
             let tau = s.read::<T>(0)?;
             let items = s.write::<T>(0)?.chunks_exact_mut(rows * columns).enumerate();
             for_each_matrix(items, rows * columns * count, |(at, q)| {
@@ -83,7 +83,7 @@ fn dense(tensor: &Tensor) -> Result<Tensor> {
     ops::contiguous(tensor, MemoryFormat::Contiguous)
 }
 
-/// The product of `other` and the square Q of reflectors, or its transpose: LAPACK's `ormqr`.
+/// The product of `other` and the square Q of reflectors, or its conjugate transpose: LAPACK's `ormqr`.
 pub fn ormqr(
     self_: &Tensor,
     input2: &Tensor,
@@ -104,12 +104,12 @@ pub fn ormqr(
         if left { -2 } else { -1 }
     );
     let (vectors, tau) = (columns_of(NAME, self_)?, dense(input2)?);
-    // `c Q` is computed as the transpose of a product from the left, for real numbers, where rows are adjacent.
+    // `c Q` is computed as the transpose of a product from the left, where rows are adjacent.
     let c = if left { columns_of(NAME, input3)? } else { rows_of(NAME, input3)? };
     if c.numel() > 0 && count > 0 && c.device().is_cpu() {
         let [rows, columns, count] = [rows, columns, count].map(|size| size as usize);
         let other = if left { n } else { m } as usize;
-        dispatch_all_types!(wide_floats, c.dtype(), NAME, T => with_slices(NAME, &[&vectors, &tau], &[&c], |s| {
+        dispatch_all_types!(wide_floats_and_complex, c.dtype(), NAME, T => with_slices(NAME, &[&vectors, &tau], &[&c], |s| {
             let (vectors, tau) = (s.read::<T>(0)?, s.read::<T>(1)?);
             let items = s.write::<T>(0)?.chunks_exact_mut(rows * other).enumerate();
             for_each_matrix(items, rows * other * count, |(at, c)| {

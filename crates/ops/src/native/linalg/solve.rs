@@ -29,7 +29,7 @@ pub fn linalg_solve_triangular(
     if x.numel() > 0 && x.device().is_cpu() {
         let (a, n) = (columns_of(NAME, &a)?, n as usize);
         let columns = x.numel() as usize * n / a.numel() as usize;
-        dispatch_all_types!(wide_floats, x.dtype(), NAME, T => with_slices(NAME, &[&a], &[&x], |s| {
+        dispatch_all_types!(wide_floats_and_complex, x.dtype(), NAME, T => with_slices(NAME, &[&a], &[&x], |s| {
             let a = s.read::<T>(0)?;
             let items = s.write::<T>(0)?.chunks_exact_mut(n * columns).enumerate();
             for_each_matrix(items, n * n * columns, |(at, x)| {

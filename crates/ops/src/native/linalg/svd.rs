@@ -1,16 +1,16 @@
 //! Singular value decompositions.
 
-use super::eigh::in_type;
 use super::matrices::{
-    Problem, batch_sizes, columns_as, ensure_float, ensure_solved, for_each_matrix, info_of, matrix_sizes,
-    mt, new, new_columns, with_sizes,
+    Problem, batch_sizes, columns_as, ensure_float, ensure_solved, for_each_matrix, in_type, info_of,
+    matrix_sizes, mh, new, new_columns, widest, with_sizes,
 };
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, ScalarType, ensure};
-use flambeau_linalg::MatrixMut;
+use bytemuck::Pod;
+use flambeau_core::{Complex, Result, Scalar, ScalarType, ensure};
+use flambeau_linalg::{Field, MatrixMut};
 
-/// U, S and the transpose of V, of which U and V have no elements unless `compute_uv`. Computed in f64, so that singular values of f32
+/// U, S and the conjugate transpose of V, of which U and V have no elements unless `compute_uv`. Computed in f64, so that singular values of f32
 /// matrices are right to the last digit.
 pub fn _linalg_svd(
     a: &Tensor,
@@ -29,26 +29,32 @@ pub fn _linalg_svd(
     let (tall, batch) = (rows >= columns, batch_sizes(a));
     let [long, short] = if tall { [rows, columns] } else { [columns, rows] };
     let width = if full_matrices { long } else { short };
-    // That of a wide matrix is its transpose's with U and V exchanged. U is column-major and the transpose of V row-major, so that the
+    // That of a wide matrix is its adjoint's with U and V exchanged. U is column-major and the transpose of V row-major, so that the
     // memory of both holds vectors one after another.
-    let work = columns_as(NAME, &if tall { a.clone() } else { mt(a)? }, ScalarType::F64)?;
+    let wide = widest(a.dtype());
+    let work = columns_as(NAME, &if tall { a.clone() } else { mh(a)? }, wide)?;
     let values = new(NAME, a, &with_sizes(batch, &[short]), ScalarType::F64)?;
     let count = |of_rows: bool| if of_rows == tall { width } else { short };
     let (u_sizes, v_sizes) =
         (with_sizes(batch, &[rows, count(true)]), with_sizes(batch, &[count(false), columns]));
     let [u, v] = match compute_uv {
-        true => [new_columns(NAME, a, &u_sizes, ScalarType::F64)?, new(NAME, a, &v_sizes, ScalarType::F64)?],
-        false => [new(NAME, a, &[0], ScalarType::F64)?, new(NAME, a, &[0], ScalarType::F64)?],
+        true => [new_columns(NAME, a, &u_sizes, wide)?, new(NAME, a, &v_sizes, wide)?],
+        false => [new(NAME, a, &[0], wide)?, new(NAME, a, &[0], wide)?],
     };
     if a.device().is_cpu() && values.numel() > 0 {
         let sides = if tall { [&u, &v] } else { [&v, &u] };
-        decompose(NAME, [&work, &values], sides, compute_uv)?;
+        if wide.is_complex() {
+            decompose::<Complex<f64>>(NAME, [&work, &values], sides, compute_uv)?;
+        } else {
+            decompose::<f64>(NAME, [&work, &values], sides, compute_uv)?;
+        }
     } else if compute_uv {
         identities(&u)?;
         identities(&v)?;
     }
-    let vh = ops::to_dtype(&v, a.dtype(), false, false, None)?;
-    Ok((in_type(NAME, &u, a.dtype())?, ops::to_dtype(&values, a.dtype(), false, false, None)?, vh))
+    let vh = ops::conj(&ops::to_dtype(&v, a.dtype(), false, false, None)?)?;
+    let values = ops::to_dtype(&values, a.dtype().to_real(), false, false, None)?;
+    Ok((in_type(NAME, &u, a.dtype())?, values, vh))
 }
 
 /// The vectors of matrices without elements.
@@ -58,19 +64,24 @@ fn identities(vectors: &Tensor) -> Result<()> {
 }
 
 /// Decomposes tall matrices: `vectors` are the left and the right ones.
-fn decompose(name: &str, [work, values]: [&Tensor; 2], vectors: [&Tensor; 2], compute: bool) -> Result<()> {
+fn decompose<T: Field<Real = f64> + Pod>(
+    name: &str,
+    [work, values]: [&Tensor; 2],
+    vectors: [&Tensor; 2],
+    compute: bool,
+) -> Result<()> {
     let &[.., rows, columns] = work.sizes() else { return Ok(()) };
     let [rows, columns] = [rows as usize, columns as usize];
     let info = new(name, work, batch_sizes(work), ScalarType::I32)?;
     let count = info.numel() as usize;
     with_slices(name, &[], &[work, values, vectors[0], vectors[1], &info], |s| {
-        let (left, right) = (s.write::<f64>(2)?, s.write::<f64>(3)?);
+        let (left, right) = (s.write::<T>(2)?, s.write::<T>(3)?);
         let width = if compute { left.len() / count / rows } else { 0 };
         // Empty parts where no vectors are computed.
         let mut parts =
             Parts { left, right, sizes: [rows * width, if compute { columns * columns } else { 0 }] };
         let sides = (0..count).map(|_| parts.next());
-        let matrices = s.write::<f64>(0)?.chunks_exact_mut(rows * columns);
+        let matrices = s.write::<T>(0)?.chunks_exact_mut(rows * columns);
         let items =
             matrices.zip(s.write::<f64>(1)?.chunks_exact_mut(columns)).zip(s.write::<i32>(4)?).zip(sides);
         for_each_matrix(items, 6 * rows * columns * columns, |(((a, values), info), [left, right])| {
@@ -85,15 +96,15 @@ fn decompose(name: &str, [work, values]: [&Tensor; 2], vectors: [&Tensor; 2], co
 }
 
 /// The vectors of one matrix after another.
-struct Parts<'a> {
-    left: &'a mut [f64],
-    right: &'a mut [f64],
+struct Parts<'a, T> {
+    left: &'a mut [T],
+    right: &'a mut [T],
     sizes: [usize; 2],
 }
 
-impl<'a> Parts<'a> {
-    fn next(&mut self) -> [&'a mut [f64]; 2] {
-        let take = |from: &mut &'a mut [f64], size: usize| {
+impl<'a, T> Parts<'a, T> {
+    fn next(&mut self) -> [&'a mut [T]; 2] {
+        let take = |from: &mut &'a mut [T], size: usize| {
             let (first, rest) = std::mem::take(from).split_at_mut(size);
             *from = rest;
             first
@@ -112,12 +123,12 @@ pub fn linalg_svdvals(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
     Ok(ops::_linalg_svd(a, false, false, driver)?.1)
 }
 
-/// [`linalg_svd`] with V instead of its transpose. Without `compute_uv`, U and V are zeros.
+/// [`linalg_svd`] with V instead of its conjugate transpose. Without `compute_uv`, U and V are zeros.
 pub fn svd(self_: &Tensor, some: bool, compute_uv: bool) -> Result<(Tensor, Tensor, Tensor)> {
     let [rows, columns] = matrix_sizes("linalg.svd", "input", self_)?;
     let (u, s, vh) = ops::_linalg_svd(self_, !some, compute_uv, None)?;
     if compute_uv {
-        return Ok((u, s, mt(&vh)?));
+        return Ok((u, s, mh(&vh)?));
     }
     let zeros = |n: i64| {
         let sizes = with_sizes(batch_sizes(self_), &[n, n]);

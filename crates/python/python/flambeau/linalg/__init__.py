@@ -14,11 +14,16 @@ cholesky_ex = _linalg.linalg_cholesky_ex
 cond = _linalg.linalg_cond
 cross = _linalg.linalg_cross
 det = _linalg.linalg_det
+eig = _linalg.linalg_eig
 eigh = _linalg.linalg_eigh
+eigvals = _linalg.linalg_eigvals
 eigvalsh = _linalg.linalg_eigvalsh
 householder_product = _linalg.linalg_householder_product
 inv = _linalg.linalg_inv
 inv_ex = _linalg.linalg_inv_ex
+ldl_factor = _linalg.linalg_ldl_factor
+ldl_factor_ex = _linalg.linalg_ldl_factor_ex
+ldl_solve = _linalg.linalg_ldl_solve
 lstsq = _linalg.linalg_lstsq
 lu = _linalg.linalg_lu
 lu_factor = _linalg.linalg_lu_factor
@@ -28,9 +33,11 @@ matrix_exp = _linalg.linalg_matrix_exp
 matrix_norm = _linalg.linalg_matrix_norm
 matrix_power = _linalg.linalg_matrix_power
 matrix_rank = _linalg.linalg_matrix_rank
+matrix_sqrth = _linalg.linalg_matrix_sqrth
 multi_dot = _linalg.linalg_multi_dot
 norm = _linalg.linalg_norm
 pinv = _linalg.linalg_pinv
+polar = _linalg.linalg_polar
 qr = _linalg.linalg_qr
 slogdet = _linalg.linalg_slogdet
 solve = _linalg.linalg_solve
@@ -58,11 +65,16 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",
@@ -73,9 +85,11 @@ __all__ = [
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
+    "matrix_sqrth",
     "multi_dot",
     "norm",
     "pinv",
+    "polar",
     "qr",
     "slogdet",
     "solve",

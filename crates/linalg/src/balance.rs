@@ -1,0 +1,105 @@
+//! Balancing of a matrix before its eigenvalues are computed: exchanges of rows and columns that isolate eigenvalues, and powers of two
+//! that make the norms of rows and columns nearly equal. Parlett and Reinsch, "Balancing a matrix for calculation of eigenvalues and
+//! eigenvectors" (1969).
+
+use crate::field::Field;
+use crate::matrix::MatrixMut;
+use crate::reflector::norm;
+use flambeau_core::Complex;
+use flambeau_gemm::scratch;
+use std::ops::Range;
+
+/// Passes over the rows and columns after which scaling ends; three to five suffice.
+const PASSES: usize = 30;
+/// How much smaller the sum of two norms must become: less is not worth the pass.
+const GAIN: f64 = 0.95;
+/// The largest power of two that a row or column is scaled by, as an exponent: products with it do not overflow later.
+const LARGEST_EXPONENT: i32 = 200;
+
+/// What was done to a matrix.
+pub(crate) struct Balance {
+    /// The rows and columns between the isolated eigenvalues.
+    pub(crate) active: Range<usize>,
+    /// With which other row and column each one outside of `active` was exchanged.
+    exchanged: Vec<usize>,
+    /// The power of two of each row and column, as an exponent.
+    exponents: Vec<i32>,
+}
+
+impl Balance {
+    /// Balances `a`.
+    pub(crate) fn new<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Self {
+        let n = a.rows();
+        let mut balance =
+            Self { active: 0..n, exchanged: scratch::collect(0..n), exponents: scratch::filled(0, n) };
+        while balance.isolate(a, true) {}
+        while balance.isolate(a, false) {}
+        for _ in 0..PASSES {
+            if !balance.scale_once(a) {
+                break;
+            }
+        }
+        balance
+    }
+
+    /// Finds a row of which only the element on the diagonal is not 0, and exchanges it with the last active one; or such a column, with
+    /// the first. Returns whether there was one.
+    fn isolate<T: Field>(&mut self, a: &mut MatrixMut<'_, T>, row: bool) -> bool {
+        let active = self.active.clone();
+        let element = |i: usize, j: usize| if row { a.at(i, j) } else { a.at(j, i) };
+        let is_isolated = |i: &usize| active.clone().all(|j| j == *i || element(*i, j) == T::ZERO);
+        let found =
+            if row { active.clone().rev().find(is_isolated) } else { active.clone().find(is_isolated) };
+        let Some(found) = found else { return false };
+        let end = if row { active.end - 1 } else { active.start };
+        self.exchanged[end] = found;
+        self.active = if row { active.start..end } else { end + 1..active.end };
+        if found != end {
+            a.swap_rows(found, end);
+            let (x, y) = a.two_columns(found, end);
+            x.swap_with_slice(y);
+        }
+        true
+    }
+
+    /// One pass of scaling. Returns whether anything was scaled.
+    fn scale_once<T: Field<Real = f64>>(&mut self, a: &mut MatrixMut<'_, T>) -> bool {
+        let (n, active) = (a.rows(), self.active.clone());
+        let mut changed = false;
+        for i in active.clone() {
+            let others = || active.clone().filter(|j| *j != i);
+            let column = norm(&scratch::collect(others().map(|j| a.at(j, i))));
+            let row = norm(&scratch::collect(others().map(|j| a.at(i, j))));
+            if column == 0.0 || row == 0.0 {
+                continue;
+            }
+            let exponent = ((row.log2() - column.log2()) / 2.0).round() as i32;
+            let (factor, total) = (f64::from(exponent).exp2(), self.exponents[i] + exponent);
+            let is_better = column * factor + row / factor < GAIN * (column + row);
+            if exponent == 0 || total.abs() > LARGEST_EXPONENT || !is_better {
+                continue;
+            }
+            (self.exponents[i], changed) = (total, true);
+            a.column(i)[..active.end].iter_mut().for_each(|x| *x = x.scaled(factor));
+            for j in active.start..n {
+                a.set(i, j, a.at(i, j).divided(factor));
+            }
+        }
+        changed
+    }
+
+    /// Overwrites eigenvectors of the balanced matrix, as columns, with those of the original one.
+    pub(crate) fn undo(&self, vectors: &mut MatrixMut<'_, Complex<f64>>) {
+        for j in 0..vectors.columns() {
+            let column = vectors.column(j);
+            for i in self.active.clone() {
+                column[i] = column[i].scaled(f64::from(self.exponents[i]).exp2());
+            }
+            // The last exchange first.
+            let before = (0..self.active.start).rev();
+            for i in before.chain(self.active.end..self.exchanged.len()) {
+                column.swap(i, self.exchanged[i]);
+            }
+        }
+    }
+}
