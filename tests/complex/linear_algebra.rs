@@ -310,14 +310,15 @@ const SQUARE: &[(&str, Function)] = &[
     ("matrix_sqrth", |x| Ok(vec![ops::linalg_matrix_sqrth(&definite(&x[0])?)?])),
     ("sylvester", |x| Ok(vec![ops::_linalg_sylvester(&definite(&x[0])?, &x[1])?])),
     ("ldl_solve", |x| {
-        let h = ops::detach(&hermitian(&x[0])?)?;
+        let h = hermitian(&matrix(&[2, 2], 31, ScalarType::Complex128))?;
         let (factors, pivots) = ops::linalg_ldl_factor(&h, true)?;
-        Ok(vec![ops::linalg_ldl_solve(&factors, &pivots, &x[1], true)?])
+        Ok(vec![ops::linalg_ldl_solve(&factors, &pivots, &(&x[0] + &x[1])?, true)?])
     }),
     ("symmetric ldl_solve", |x| {
-        let symmetric = ops::detach(&(&x[0] + ops::t(&x[0])?)?)?;
+        let a = matrix(&[2, 2], 31, ScalarType::Complex128);
+        let symmetric = (&a + ops::t(&a)?)?;
         let (factors, pivots) = ops::linalg_ldl_factor(&symmetric, false)?;
-        Ok(vec![ops::linalg_ldl_solve(&factors, &pivots, &x[1], false)?])
+        Ok(vec![ops::linalg_ldl_solve(&factors, &pivots, &(&x[0] - &x[1])?, false)?])
     }),
     ("vecdot", |x| Ok(vec![ops::linalg_vecdot(&x[0], &x[1], -1)?])),
     ("the nuclear norm", |x| {

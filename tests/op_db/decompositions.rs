@@ -42,8 +42,8 @@ fn eigen_rows() -> Vec<Row> {
         both("_linalg_eigh", &[text("L"), true.into()]),
         one_triangle(over("linalg_eigvalsh", SQUARE, symmetric, &[text("L")]))
             .ulps(4.0)
-            // Errors are relative to the norm of the matrix.
-            .terms(84.0)
+            // Errors are relative to the norm of the matrix, which is 34. LAPACK's is two units in its last digit on the largest sample.
+            .terms(40.0)
             .reference(move |a| vec![values(a[0].array())]),
     ]
 }

@@ -223,9 +223,12 @@ pub(super) fn svd(a: &Array) -> (Array, Vec<f64>, Array) {
     (v, values, u)
 }
 
-/// The eigenvalues of a symmetric matrix in ascending order: Jacobi's rotations from both sides make it diagonal.
+/// The eigenvalues of a symmetric matrix in ascending order. Jacobi's rotations from both sides make it diagonal, with an error of some
+/// units in the last digit of the norm; the Rayleigh quotients of the vectors, in twice the precision, are right to the last digit.
 pub(super) fn eigenvalues(a: &Array) -> Vec<f64> {
+    let original = a;
     let (n, mut a) = (a.sizes[0], a.clone());
+    let mut vectors = identity(n, n);
     for _ in 0..12 {
         for p in 0..n {
             for q in p + 1..n {
@@ -249,14 +252,37 @@ pub(super) fn eigenvalues(a: &Array) -> Vec<f64> {
                 };
                 let rotation = build(n, n, entry);
                 a = transposed(&rotation).matmul(&a).matmul(&rotation);
+                vectors = vectors.matmul(&rotation);
                 set(&mut a, p, q, 0.0);
                 set(&mut a, q, p, 0.0);
             }
         }
     }
-    let mut values: Vec<f64> = (0..n).map(|i| at(&a, i, i)).collect();
+    let column = |j: usize| (0..n).map(|i| at(&vectors, i, j)).collect::<Vec<_>>();
+    let mut values: Vec<f64> = (0..n).map(|j| rayleigh_quotient(original, &column(j))).collect();
     values.sort_by(f64::total_cmp);
     values
+}
+
+/// The sum of products as an unevaluated sum of two numbers, with the errors of all operations: Ogita, Rump and Oishi, "Accurate sum and
+/// dot product" (2005).
+fn precise_dot(x: &[f64], y: &[f64]) -> [f64; 2] {
+    x.iter().zip(y).fold([0.0; 2], |[sum, rest], (x, y)| {
+        let product = x * y;
+        let next = sum + product;
+        let old = next - sum;
+        [next, rest + x.mul_add(*y, -product) + ((sum - (next - old)) + (product - old))]
+    })
+}
+
+fn rayleigh_quotient(a: &Array, x: &[f64]) -> f64 {
+    let [high, low] = {
+        let rows: Vec<[f64; 2]> = a.data.chunks(x.len()).map(|row| precise_dot(row, x)).collect();
+        [0, 1].map(|part| rows.iter().map(|row| row[part]).collect::<Vec<_>>())
+    };
+    let (sum, size) = (precise_dot(x, &high), precise_dot(x, x));
+    let rest = sum[1] + precise_dot(x, &low)[0];
+    (sum[0] + rest) / (size[0] + size[1])
 }
 
 /// The pseudoinverse, where singular values up to `tolerance` count as 0.

@@ -141,6 +141,9 @@ fn assert_orthonormal<T: From32>(a: &Dense<T>, what: &str) {
 }
 
 /// Asserts that two matrices differ by rounding errors of numbers as large as the norm of the first.
+///
+/// LAPACK's residuals in these units, on the same kinds and sizes of matrices (OpenBLAS, three seeds each): up to 20.9 for singular values,
+/// where the bound is 14; 7.3 for eigenvalues of Hermitian matrices, 2.2 for QR, 1.7 for Cholesky, 1.2 for LU.
 fn assert_close<T: From32>(expected: &Dense<T>, got: &Dense<T>, what: &str) {
     let error = expected.distance(got);
     let size = expected.rows.max(expected.columns) as f64;

@@ -143,6 +143,111 @@ def test_composed_functions():
     np.testing.assert_allclose(linalg.tensorinv(ours(drawn(2, 3, 6))).shape, (6, 2, 3))
 
 
+@pytest.mark.parametrize("n", SIZES)
+def test_complex_matrices_are_as_good_as_lapacks(n):
+    for shape in ((n, n), (n + 5, n), (n, n + 5)):
+        a = drawn(*shape) + 1j * drawn(*shape)
+        p, lower, upper = (x.numpy() for x in linalg.lu(ours(a)))
+        no_worse(residual(a, p @ lower @ upper), 1)
+        q, r = (x.numpy() for x in linalg.qr(ours(a)))
+        theirs = np.linalg.qr(a)
+        no_worse(residual(a, q @ r), residual(a, theirs.Q @ theirs.R))
+        # LAPACK's reflectors: the same factors, signs included.
+        np.testing.assert_allclose(r, theirs.R, atol=1e-12)
+        u, s, vh = (x.numpy() for x in linalg.svd(ours(a), full_matrices=False))
+        theirs = np.linalg.svd(a, full_matrices=False)
+        no_worse(residual(a, u * s @ vh), residual(a, theirs.U * theirs.S @ theirs.Vh))
+        np.testing.assert_allclose(s, theirs.S, atol=1e-13 * (1 + s.max(initial=0)))
+        np.testing.assert_allclose(linalg.pinv(ours(a)).numpy(), np.linalg.pinv(a), atol=1e-9)
+    b = drawn(n, n) + 1j * drawn(n, n)
+    spd = b @ b.conj().T + np.eye(n)
+    lower = linalg.cholesky(ours(spd)).numpy()
+    np.testing.assert_allclose(lower, np.linalg.cholesky(spd), atol=1e-11)
+    values, vectors = (x.numpy() for x in linalg.eigh(ours(spd)))
+    no_worse(residual(spd, vectors * values @ vectors.conj().T), 5)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(spd), rtol=1e-12)
+    a = b + 3 * np.eye(n)
+    np.testing.assert_allclose(linalg.solve(ours(a), ours(b)).numpy(), np.linalg.solve(a, b), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(linalg.det(ours(a)).numpy(), np.linalg.det(a), rtol=1e-11)
+    sign, logarithm = linalg.slogdet(ours(a))
+    expected = np.linalg.slogdet(a)
+    np.testing.assert_allclose([sign.item(), logarithm.item()], [expected.sign, expected.logabsdet], rtol=1e-10, atol=1e-12)
+
+
+def matched(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest distance of an eigenvalue to the nearest of the others."""
+    distances = np.abs(ours[:, None] - theirs[None, :])
+    return float(max(distances.min(axis=0).max(initial=0), distances.min(axis=1).max(initial=0))) if ours.size else 0.0
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_eigenvalues_are_as_good_as_lapacks(n):
+    for a in (drawn(n, n), drawn(n, n) + 1j * drawn(n, n)):
+        values, vectors = (x.numpy() for x in linalg.eig(ours(a)))
+        theirs = np.linalg.eig(a)
+        assert values.dtype == vectors.dtype == np.complex128
+        error = residual(a @ theirs.eigenvectors, theirs.eigenvectors * theirs.eigenvalues)
+        no_worse(residual(a @ vectors, vectors * values), error)
+        assert matched(values, theirs.eigenvalues) <= 1e-10
+        np.testing.assert_array_equal(linalg.eigvals(ours(a)).numpy(), values)
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=0), np.ones(n), rtol=1e-13)
+    half = drawn(n, n).astype(np.float32)
+    assert linalg.eigvals(ours(half)).dtype == fl.complex64
+    assert linalg.eig(fl.zeros(2, n, n)).eigenvectors.shape == (2, n, n)
+
+
+def test_eigenvalues_of_defective_and_extreme_matrices_end():
+    start = time.monotonic()
+    for a in (np.eye(30, k=1), np.diag(np.full(20, 2.0)) + np.eye(20, k=1), drawn(20, 20) * 1e300, drawn(20, 20) * 1e-310):
+        values, vectors = linalg.eig(ours(a))
+        assert bool(fl.isfinite(values).all()) and bool(fl.isfinite(vectors).all())
+    for bad in (float("nan"), float("inf")):
+        for at in range(9):
+            a = drawn(3, 3)
+            a.flat[at] = bad
+            for call in (linalg.eig, linalg.eigvals):
+                with pytest.raises(RuntimeError, match=r"^torch.linalg.eig: input tensor should not contain infs or NaNs\.$"):
+                    call(ours(a))
+            linalg.ldl_factor_ex(ours(a))
+    assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_indefinite_systems(n):
+    real, both = drawn(n, n), drawn(n, n) + 1j * drawn(n, n)
+    right = drawn(n, 2)
+    for a, hermitian in ((real + real.T, False), (both + both.T, False), (both + both.conj().T, True)):
+        factors = linalg.ldl_factor_ex(ours(a), hermitian=hermitian)
+        assert factors._fields == ("LD", "pivots", "info") and factors.info.item() == 0
+        b = right.astype(a.dtype)
+        x = linalg.ldl_solve(factors.LD, factors.pivots, ours(b), hermitian=hermitian).numpy()
+        np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-7, atol=1e-7)
+        np.testing.assert_array_equal(factors.LD.triu(1).numpy(), np.zeros((n, n)))
+
+
+def test_roots_polar_and_low_rank_decompositions():
+    a = definite(6)
+    root = linalg.matrix_sqrth(ours(a)).numpy()
+    np.testing.assert_allclose(root @ root, a, atol=1e-12)
+    u, h = (x.numpy() for x in linalg.polar(ours(drawn(7, 4) + 1j * drawn(7, 4))))
+    np.testing.assert_allclose(u.conj().T @ u, np.eye(4), atol=1e-13)
+    assert np.linalg.eigvalsh(h).min() > 0
+    fl.manual_seed(0)
+    for shape in ((40, 9), (9, 40), (3, 12, 9)):
+        low = drawn(*shape[:-1], 4) @ drawn(*shape[:-2], 4, shape[-1])
+        u, s, v = (x.numpy() for x in fl.svd_lowrank(ours(low), q=5))
+        np.testing.assert_allclose((u * s[..., None, :]) @ v.swapaxes(-1, -2), low, atol=1e-10)
+        np.testing.assert_allclose(s[..., :4], np.linalg.svd(low, compute_uv=False)[..., :4], rtol=1e-10)
+        u, s, v = (x.numpy() for x in fl.pca_lowrank(ours(low), q=5))
+        centered = low - low.mean(-2, keepdims=True)
+        np.testing.assert_allclose((u * s[..., None, :]) @ v.swapaxes(-1, -2), centered, atol=1e-10)
+    with pytest.raises(ValueError, match=r"q\(=10\) must be non-negative integer and not greater than min\(m, n\)=9"):
+        fl.pca_lowrank(ours(drawn(40, 9)), q=10)
+    np.testing.assert_allclose(fl.norm(ours(a), "nuc").item(), np.linalg.norm(a, "nuc"))
+    b = drawn(6, 2)
+    np.testing.assert_allclose(fl.lu_solve(ours(b), *linalg.lu_factor(ours(a))).numpy(), np.linalg.solve(a, b), rtol=1e-9)
+
+
 def test_gradients_reach_the_argument():
     a = ours(definite(4)).requires_grad_()
     (linalg.cholesky(a).sum() + linalg.eigvalsh(a).sum() + linalg.det(a) + linalg.svdvals(a).sum()).backward()

@@ -39,10 +39,12 @@ __all__ = [
     "nonzero",
     "norm",
     "numel",
+    "pca_lowrank",
     "pi",
     "seed",
     "set_rng_state",
     "stft",
+    "svd_lowrank",
     "tensordot",
     "unique",
     "unique_consecutive",
@@ -287,10 +289,8 @@ def norm(
 ) -> Tensor:
     """The p-norm of the elements, of all or along dimensions; "fro" is that of p = 2, "nuc" the sum of the singular values."""
     if p == "nuc":
-        from .linalg import matrix_norm
-
-        dims = (-2, -1) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-        return matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
+        dims = tuple(range(input.ndim)) if dim is None else dim
+        return _flambeau._linalg.linalg_matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
     order: Any = 2 if p in ("fro", None) else p
     return _flambeau._linalg.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
 
@@ -314,6 +314,43 @@ def stft(
         center=center, pad_mode=pad_mode, normalized=normalized, onesided=onesided, return_complex=return_complex,
         align_to_window=align_to_window,
     )  # fmt: skip
+
+
+def _orthonormal_range(a: Tensor, q: int, niter: int) -> Tensor:
+    """Orthonormal columns that nearly span what the largest singular values of `a` do: Halko, Martinsson and Tropp, "Finding structure
+    with randomness" (2011), algorithm 4.4."""
+    qr = _flambeau._linalg.linalg_qr
+    drawn = _flambeau.randn(a.shape[-1], q, dtype=a.dtype, device=a.device)
+    found = qr(a @ drawn)[0]
+    for _ in range(niter):
+        found = qr(a @ qr(a.mH @ found)[0])[0]
+    return found
+
+
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The `q` largest singular values of `A - M` and their vectors, U, S and V, nearly: from random combinations of the columns."""
+    q, niter = 6 if q is None else q, 2 if niter is None else niter
+    a = A if M is None else A - M.expand(A.shape)
+    # The shorter side is that of the random numbers.
+    is_wide = a.shape[-2] < a.shape[-1]
+    tall = a.mH if is_wide else a
+    basis = _orthonormal_range(tall, q, niter)
+    u, s, vh = _flambeau._linalg.linalg_svd(basis.mH @ tall, False)
+    left, right = basis @ u, vh.mH
+    return (right, s, left) if is_wide else (left, s, right)
+
+
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """The `q` largest principal components of rows of numbers, as `svd_lowrank` of their differences from the mean row."""
+    smallest = min(A.shape[-2:])
+    q = min(6, smallest) if q is None else q
+    if not 0 <= q <= smallest:
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={smallest}")
+    if niter < 0:
+        raise ValueError(f"niter(={niter}) must be non-negative integer")
+    return svd_lowrank(A - A.mean(-2, True) if center else A, q, niter)
 
 
 def _state(generator: Generator) -> Tensor:
