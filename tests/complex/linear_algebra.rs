@@ -121,47 +121,44 @@ fn square_matrices_are_decomposed_and_solved() {
             expect_equal("matrix_sqrth", &definite, &product(&[&root, &root]));
             let (values, vectors) = ops::linalg_eig(&b).unwrap();
             expect_equal("eig", &product(&[&b, &vectors]), &product(&[&vectors, &diagonal(&values, dtype)]));
-            for left in [true, false] {
-                let x = ops::linalg_solve(&a, &b, left).unwrap();
-                expect_equal("solve", &b, &if left { product(&[&a, &x]) } else { product(&[&x, &a]) });
-                let (factors, pivots) = ops::linalg_lu_factor(&a, true).unwrap();
-                for adjoint in [false, true] {
-                    let matrix = if adjoint { mh(&a).unwrap() } else { a.clone() };
-                    let x = ops::linalg_lu_solve(&factors, &pivots, &b, left, adjoint).unwrap();
-                    expect_equal(
-                        "lu_solve",
-                        &b,
-                        &if left { product(&[&matrix, &x]) } else { product(&[&x, &matrix]) },
-                    );
-                }
-                for upper in [true, false] {
-                    let t = if upper { ops::triu(&a, 0) } else { ops::tril(&a, 0) }.unwrap();
-                    let x = ops::linalg_solve_triangular(&a, &b, upper, left, false).unwrap();
-                    expect_equal(
-                        "solve_triangular",
-                        &b,
-                        &if left { product(&[&t, &x]) } else { product(&[&x, &t]) },
-                    );
-                }
-            }
-            for is_hermitian in [true, false] {
-                let plain = if is_hermitian { mh(&b) } else { ops::transpose_int(&b, -2, -1) }.unwrap();
-                let symmetric = (&b + &plain).unwrap();
-                let (factors, pivots) = ops::linalg_ldl_factor(&symmetric, is_hermitian).unwrap();
-                let x = ops::linalg_ldl_solve(&factors, &pivots, &a, is_hermitian).unwrap();
-                // As a residual of the whole, since the matrix may be far from well conditioned.
-                expect_equal("ldl_solve", &a, &product(&[&symmetric, &x]));
-            }
-            let inverse = ops::linalg_inv(&a).unwrap();
-            let one = ops::matrix_power(&a, 0).unwrap();
-            expect_equal("inv", &one, &product(&[&a, &inverse]));
-            expect_equal(
-                "matrix_power",
-                &product(&[&inverse, &inverse]),
-                &ops::matrix_power(&a, -2).unwrap(),
-            );
+            check_systems(&a, &b);
         }
     }
+}
+
+/// Systems with `a`, which is regular, and with matrices made of `b`.
+fn check_systems(a: &Tensor, b: &Tensor) {
+    for left in [true, false] {
+        let x = ops::linalg_solve(a, b, left).unwrap();
+        expect_equal("solve", b, &if left { product(&[a, &x]) } else { product(&[&x, a]) });
+        let (factors, pivots) = ops::linalg_lu_factor(a, true).unwrap();
+        for adjoint in [false, true] {
+            let matrix = if adjoint { mh(a).unwrap() } else { a.clone() };
+            let x = ops::linalg_lu_solve(&factors, &pivots, b, left, adjoint).unwrap();
+            expect_equal(
+                "lu_solve",
+                b,
+                &if left { product(&[&matrix, &x]) } else { product(&[&x, &matrix]) },
+            );
+        }
+        for upper in [true, false] {
+            let t = if upper { ops::triu(a, 0) } else { ops::tril(a, 0) }.unwrap();
+            let x = ops::linalg_solve_triangular(a, b, upper, left, false).unwrap();
+            expect_equal("solve_triangular", b, &if left { product(&[&t, &x]) } else { product(&[&x, &t]) });
+        }
+    }
+    for is_hermitian in [true, false] {
+        let plain = if is_hermitian { mh(b) } else { ops::transpose_int(b, -2, -1) }.unwrap();
+        let symmetric = (b + &plain).unwrap();
+        let (factors, pivots) = ops::linalg_ldl_factor(&symmetric, is_hermitian).unwrap();
+        let x = ops::linalg_ldl_solve(&factors, &pivots, a, is_hermitian).unwrap();
+        // As a residual of the whole, since the matrix may be far from well conditioned.
+        expect_equal("ldl_solve", a, &product(&[&symmetric, &x]));
+    }
+    let inverse = ops::linalg_inv(a).unwrap();
+    let one = ops::matrix_power(a, 0).unwrap();
+    expect_equal("inv", &one, &product(&[a, &inverse]));
+    expect_equal("matrix_power", &product(&[&inverse, &inverse]), &ops::matrix_power(a, -2).unwrap());
 }
 
 #[test]

@@ -119,13 +119,13 @@ fn whole(factors: &Array, pivots: &[f64]) -> Array {
     product.matmul(&d).matmul(&transposed(&product))
 }
 
-/// Matrices that need blocks of two rows: zeros on the diagonal.
+/// Matrices that need blocks of two rows: zeros on the diagonal, except of a single row.
 fn indefinite(sizes: &[usize], seed: u64) -> Array {
     let n = sizes[sizes.len() - 1];
     let a = any(sizes, seed);
     each(&a, &[n, n], |m| {
         let sum = m.zip(&transposed(m), |x, y| x + y);
-        build(n, n, |i, j| if i == j && i % 2 == 0 { 0.0 } else { sum.data[i * n + j] })
+        build(n, n, |i, j| if i == j && i % 2 == 0 && n > 1 { 0.0 } else { sum.data[i * n + j] })
     })
 }
 

@@ -248,6 +248,19 @@ def test_roots_polar_and_low_rank_decompositions():
     np.testing.assert_allclose(fl.lu_solve(ours(b), *linalg.lu_factor(ours(a))).numpy(), np.linalg.solve(a, b), rtol=1e-9)
 
 
+def test_covariances_norms_and_chains_of_complex_matrices():
+    a = drawn(3, 8) + 1j * drawn(3, 8)
+    np.testing.assert_allclose(fl.cov(ours(a)).numpy(), np.cov(a), atol=1e-13)
+    np.testing.assert_allclose(fl.corrcoef(ours(a)).numpy(), np.corrcoef(a), atol=1e-13)
+    for weight in (fl.tensor([1, 2, 1, 1, 3, 1, 1, 1]),):
+        np.testing.assert_allclose(fl.cov(ours(a), fweights=weight).numpy(), np.cov(a, fweights=weight.numpy()), atol=1e-13)
+    for order in (2, -2, 1, -1, float("inf"), "fro", "nuc"):
+        np.testing.assert_allclose(linalg.matrix_norm(ours(a), order).item(), np.linalg.norm(a, order))
+    assert linalg.matrix_norm(fl.zeros(2, 0, 3), 2).tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(fl.chain_matmul(ours(a), ours(a.T), ours(a)).numpy(), a @ a.T @ a, atol=1e-12)
+    np.testing.assert_allclose(linalg.multi_dot([ours(a), ours(a.T), ours(a)]).numpy(), a @ a.T @ a, atol=1e-12)
+
+
 def test_gradients_reach_the_argument():
     a = ours(definite(4)).requires_grad_()
     (linalg.cholesky(a).sum() + linalg.eigvalsh(a).sum() + linalg.det(a) + linalg.svdvals(a).sum()).backward()

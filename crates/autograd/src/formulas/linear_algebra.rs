@@ -291,8 +291,9 @@ fn diagonal_of(number: &Tensor, like: &Tensor) -> Result<Tensor> {
     ops::mul_tensor(number, &one)
 }
 
-/// The gradient of a determinant: the conjugates of the cofactors. They are those of the determinant times the inverse, transposed; where there is none, or
-/// not to the last digit, they come from products of singular values without one, which are right at every rank.
+/// The gradient of a determinant: the conjugates of the cofactors. They are the conjugate of the determinant times the adjoint of the
+/// inverse; where there is none, or not to the last digit, they come from products of singular values without one, which are right at
+/// every rank.
 pub fn det_backward(
     grad: &Tensor,
     result: &Tensor,

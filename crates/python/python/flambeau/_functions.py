@@ -26,6 +26,7 @@ __all__ = [
     "e",
     "cartesian_prod",
     "cdist",
+    "chain_matmul",
     "einsum",
     "get_rng_state",
     "histogramdd",
@@ -110,6 +111,11 @@ def broadcast_tensors(*tensors: Tensors) -> tuple[Tensor, ...]:
 def block_diag(*tensors: Tensors) -> Tensor:
     """Matrices along a diagonal, zeros elsewhere."""
     return _flambeau.block_diag(_listed(tensors))
+
+
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """The product of several matrices, in the order that takes the fewest multiplications."""
+    return _flambeau.chain_matmul(_listed(matrices), out=out)
 
 
 def cartesian_prod(*tensors: Tensors) -> Tensor:

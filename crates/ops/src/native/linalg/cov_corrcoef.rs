@@ -37,7 +37,7 @@ fn weights(
     })
 }
 
-/// The covariance matrix of rows: products of their deviations from the means, divided by the number of samples minus
+/// The covariance matrix of rows: products of their deviations from the means and the conjugates of those, divided by the number of samples minus
 /// `correction`.
 pub fn cov(
     self_: &Tensor,
@@ -59,7 +59,7 @@ pub fn cov(
         let centred =
             rows.sub(&rows.sum_with(SumOptions::new().dim(&[1]).keepdim(true))?.div_scalar(count as f64)?)?;
         let left = (count as f64 - correction as f64).max(0.0);
-        return centred.mm(&centred.t()?)?.div_scalar(left)?.squeeze();
+        return centred.mm(&centred.t()?.conj()?)?.div_scalar(left)?.squeeze();
     };
     let total = w.sum()?;
     ensure!(
@@ -69,7 +69,7 @@ pub fn cov(
     );
     let centred =
         rows.sub(&rows.mul(&w)?.sum_with(SumOptions::new().dim(&[1]).keepdim(true))?.div(&total)?)?;
-    let products = centred.mm(&centred.mul(&w)?.t()?)?;
+    let products = centred.mm(&centred.mul(&w)?.t()?.conj()?)?;
     // Computed with tensors rather than numbers, since weights may require gradients.
     let left = match aweights {
         Some(a) if correction != 0 => total.sub(&w.mul(a)?.sum()?.mul_scalar(correction)?.div(&total)?)?,
@@ -78,7 +78,7 @@ pub fn cov(
     products.div(&left.clamp_min(Scalar::Int(0))?)?.squeeze()
 }
 
-/// The correlation coefficients: [`cov`] divided by the standard deviations, clamped to -1 to 1.
+/// The correlation coefficients: [`cov`] divided by the standard deviations, with parts clamped to -1 to 1.
 pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() <= 2,
@@ -90,9 +90,13 @@ pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
     match c.dim() {
         0 => c.div(&c),
         2 => {
-            let deviation = c.diagonal()?.sqrt()?;
+            let deviation = ops::real(&c.diagonal()?)?.sqrt()?;
             let scaled = c.div(&deviation.unsqueeze(1)?)?.div(&deviation.unsqueeze(0)?)?;
-            scaled.clamp(Scalar::Int(-1), Scalar::Int(1))
+            let clamped = |part: &Tensor| part.clamp(Scalar::Int(-1), Scalar::Int(1));
+            match scaled.is_complex() {
+                true => ops::complex(&clamped(&ops::real(&scaled)?)?, &clamped(&ops::imag(&scaled)?)?),
+                false => clamped(&scaled),
+            }
         }
         rank => bail!(Internal("corrcoef"), "expected a matrix but got {rank} dimensions"),
     }

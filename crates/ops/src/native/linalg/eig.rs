@@ -68,5 +68,6 @@ pub fn linalg_eig(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 
 /// Eigenvalues.
 pub fn linalg_eigvals(self_: &Tensor) -> Result<Tensor> {
+    square_size("linalg.eigvals", "A", self_)?;
     Ok(ops::_linalg_eig(self_, false)?.0)
 }

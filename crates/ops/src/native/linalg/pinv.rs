@@ -233,10 +233,13 @@ pub(super) fn norm_of_values(a: &Tensor, order: Option<f64>) -> Result<Tensor> {
     let values = ops::linalg_svdvals(&ops::contiguous(a, MemoryFormat::Contiguous)?, None)?;
     match order {
         None => ops::sum_dim_intlist(&values, Some(&[-1]), false, None),
-        Some(_) if values.size(-1)? == 0 => bail!(
-            Shape("linalg.matrix_norm", "self"),
-            "orders 2 and -2 of a matrix without elements are not defined"
-        ),
+        // The largest of no values is 0.
+        Some(order) if values.size(-1)? == 0 && order > 0.0 => {
+            ops::sum_dim_intlist(&values, Some(&[-1]), false, None)
+        }
+        Some(_) if values.size(-1)? == 0 => {
+            bail!(Shape("linalg.matrix_norm", "self"), "order -2 of a matrix without elements is not defined")
+        }
         Some(order) => ops::select_int(&values, -1, if order > 0.0 { 0 } else { -1 }),
     }
 }

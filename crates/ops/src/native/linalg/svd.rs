@@ -10,8 +10,8 @@ use bytemuck::Pod;
 use flambeau_core::{Complex, Result, Scalar, ScalarType, ensure};
 use flambeau_linalg::{Field, MatrixMut};
 
-/// U, S and the conjugate transpose of V, of which U and V have no elements unless `compute_uv`. Computed in f64, so that singular values of f32
-/// matrices are right to the last digit.
+/// U, S and the conjugate transpose of V, of which U and V have no elements unless `compute_uv`. Computed in f64, so that singular
+/// values of f32 matrices are right to the last digit.
 pub fn _linalg_svd(
     a: &Tensor,
     full_matrices: bool,
