@@ -67,7 +67,7 @@ pub(crate) fn role(operator: &Operator<'_>, argument: &Argument) -> Role {
     };
     let fixed = FIXED.iter().find(|(name, _)| *name == argument.name);
     match () {
-        () if is_receiver(argument) => Role::Receiver,
+        () if is_receiver(operator, argument) => Role::Receiver,
         () if fixed.is_some() => Role::Fixed(fixed.map_or("", |(_, value)| value)),
         () if tensor_options(&operator.schema).is_some_and(is_tensor_option) => Role::TensorOptions,
         () if operator.entry.rust_positional.contains(&argument.name) => Role::Positional,
@@ -76,8 +76,15 @@ pub(crate) fn role(operator: &Operator<'_>, argument: &Argument) -> Role {
     }
 }
 
-fn is_receiver(argument: &Argument) -> bool {
-    argument.name == "self" && argument.ty == Type::Base(BaseType::Tensor)
+/// Whether an argument is what the method is called on: `self`, or the first matrix of an operator of linear algebra without one.
+fn is_receiver(operator: &Operator<'_>, argument: &Argument) -> bool {
+    let schema = &operator.schema;
+    let of_linalg = operator.entry.python_module.as_deref() == Some("linalg");
+    let is_named = match schema.self_argument() {
+        None if of_linalg => schema.positional.first().is_some_and(|first| first.name == argument.name),
+        _ => argument.name == "self",
+    };
+    is_named && argument.ty == Type::Base(BaseType::Tensor)
 }
 
 /// The four options of a factory, if all may be absent: they are one parameter then.
@@ -167,7 +174,7 @@ fn may_be_method(operator: &Operator<'_>) -> bool {
     let base = schema.name.base.as_str();
     let parts = ["_backward", "_forward", "native_"];
     let is_private = base.starts_with('_') || parts.iter().any(|part| base.contains(part));
-    let of_tensor = schema.self_argument().is_none_or(is_receiver);
+    let of_tensor = schema.self_argument().is_none_or(|argument| is_receiver(operator, argument));
     !schema.is_out() && of_tensor && (!is_private || operator.entry.rust_name.is_some())
 }
 

@@ -89,7 +89,8 @@ fn tensor_options_name(form: Form) -> &'static str {
 
 fn parameters(operator: &Operator<'_>, form: Form) -> Vec<String> {
     let schema = &operator.schema;
-    let receiver = schema.self_argument().map(|_| "&self".to_owned());
+    let is_receiver = |argument: &Argument| role(operator, argument) == Role::Receiver;
+    let receiver = schema.inputs().any(is_receiver).then(|| "&self".to_owned());
     let positional = |argument: &&Argument| match role(operator, argument) {
         Role::Positional => true,
         Role::Option => form == Form::Dim && is_dim(operator, argument),

@@ -79,11 +79,11 @@ impl Tensor {
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let x = Tensor::from([1.0, 2.0]);
     /// let y = Tensor::from([3.0, 4.0]);
-    /// assert_eq!(Tensor::linalg_vecdot(&x, &y)?.item::<f64>()?, 11.0);
+    /// assert_eq!(x.linalg_vecdot(&y)?.item::<f64>()?, 11.0);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_vecdot(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-        super::cross_vecdot::linalg_vecdot(x, y, -1)
+    pub fn linalg_vecdot(&self, y: &Tensor) -> Result<Tensor> {
+        super::cross_vecdot::linalg_vecdot(self, y, -1)
     }
 
     /// [`linalg_vecdot`](Tensor::linalg_vecdot) with options: `dim`.
@@ -93,14 +93,14 @@ impl Tensor {
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let x = Tensor::from([[1.0], [2.0]]);
     /// let y = Tensor::from([[3.0], [4.0]]);
-    /// assert_eq!(Tensor::linalg_vecdot_with(&x, &y, LinalgVecdotOptions::new().dim(0))?.to_vec::<f64>()?, [11.0]);
+    /// assert_eq!(x.linalg_vecdot_with(&y, LinalgVecdotOptions::new().dim(0))?.to_vec::<f64>()?, [11.0]);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_vecdot_with(
-        x: &Tensor,
+        &self,
         y: &Tensor,
         options: super::options::LinalgVecdotOptions,
     ) -> Result<Tensor> {
-        super::cross_vecdot::linalg_vecdot(x, y, options.dim)
+        super::cross_vecdot::linalg_vecdot(self, y, options.dim)
     }
 }

@@ -12,11 +12,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert!(Tensor::linalg_det(&a)?.ravel()?.allclose(&Tensor::from([11.0]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_det()?.ravel()?.allclose(&Tensor::from([11.0]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_det(A: &Tensor) -> Result<Tensor> {
-        super::det::linalg_det(A)
+    pub fn linalg_det(&self) -> Result<Tensor> {
+        super::det::linalg_det(self)
     }
 
     /// As `linalg_det`.
@@ -38,11 +38,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert!(Tensor::linalg_slogdet(&a)?.1.ravel()?.allclose(&Tensor::from([2.3979]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_slogdet()?.1.ravel()?.allclose(&Tensor::from([2.3979]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_slogdet(A: &Tensor) -> Result<(Tensor, Tensor)> {
-        super::det::linalg_slogdet(A)
+    pub fn linalg_slogdet(&self) -> Result<(Tensor, Tensor)> {
+        super::det::linalg_slogdet(self)
     }
 
     /// As `linalg_slogdet`.

@@ -14,11 +14,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert!(Tensor::linalg_inv_ex(&a)?.0.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_inv_ex()?.0.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_inv_ex(A: &Tensor) -> Result<(Tensor, Tensor)> {
-        super::inverse::linalg_inv_ex(A, false)
+    pub fn linalg_inv_ex(&self) -> Result<(Tensor, Tensor)> {
+        super::inverse::linalg_inv_ex(self, false)
     }
 
     /// [`linalg_inv_ex`](Tensor::linalg_inv_ex) with options: `check_errors`.
@@ -27,14 +27,14 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert!(Tensor::linalg_inv_ex_with(&a, LinalgInvExOptions::new().check_errors(true))?.0.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_inv_ex_with(LinalgInvExOptions::new().check_errors(true))?.0.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_inv_ex_with(
-        A: &Tensor,
+        &self,
         options: super::options::LinalgInvExOptions,
     ) -> Result<(Tensor, Tensor)> {
-        super::inverse::linalg_inv_ex(A, options.check_errors)
+        super::inverse::linalg_inv_ex(self, options.check_errors)
     }
 
     /// The inverse of square matrices.
@@ -43,11 +43,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert!(Tensor::linalg_inv(&a)?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_inv()?.allclose(&Tensor::from([[0.2727, -0.0909], [-0.0909, 0.3636]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_inv(A: &Tensor) -> Result<Tensor> {
-        super::inverse::linalg_inv(A)
+    pub fn linalg_inv(&self) -> Result<Tensor> {
+        super::inverse::linalg_inv(self)
     }
 
     /// As `linalg_inv`.

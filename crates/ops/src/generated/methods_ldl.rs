@@ -78,11 +78,11 @@ impl Tensor {
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
     /// let b = Tensor::from([[5.0], [4.0]]);
     /// let (ld, pivots) = a.linalg_ldl_factor()?;
-    /// assert!(Tensor::linalg_ldl_solve(&ld, &pivots, &b)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// assert!(ld.linalg_ldl_solve(&pivots, &b)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_ldl_solve(LD: &Tensor, pivots: &Tensor, B: &Tensor) -> Result<Tensor> {
-        super::ldl::linalg_ldl_solve(LD, pivots, B, false)
+    pub fn linalg_ldl_solve(&self, pivots: &Tensor, B: &Tensor) -> Result<Tensor> {
+        super::ldl::linalg_ldl_solve(self, pivots, B, false)
     }
 
     /// [`linalg_ldl_solve`](Tensor::linalg_ldl_solve) with options: `hermitian`.
@@ -93,15 +93,15 @@ impl Tensor {
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
     /// let b = Tensor::from([[5.0], [4.0]]);
     /// let (ld, pivots) = a.linalg_ldl_factor()?;
-    /// assert!(Tensor::linalg_ldl_solve_with(&ld, &pivots, &b, LinalgLdlSolveOptions::new().hermitian(true))?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// assert!(ld.linalg_ldl_solve_with(&pivots, &b, LinalgLdlSolveOptions::new().hermitian(true))?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_ldl_solve_with(
-        LD: &Tensor,
+        &self,
         pivots: &Tensor,
         B: &Tensor,
         options: super::options::LinalgLdlSolveOptions,
     ) -> Result<Tensor> {
-        super::ldl::linalg_ldl_solve(LD, pivots, B, options.hermitian)
+        super::ldl::linalg_ldl_solve(self, pivots, B, options.hermitian)
     }
 }

@@ -14,11 +14,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert!(Tensor::linalg_lu_factor_ex(&a)?.0.allclose(&Tensor::from([[4.0, 1.0], [0.25, 2.75]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_lu_factor_ex()?.0.allclose(&Tensor::from([[4.0, 1.0], [0.25, 2.75]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_lu_factor_ex(A: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-        super::lu::linalg_lu_factor_ex(A, true, false)
+    pub fn linalg_lu_factor_ex(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        super::lu::linalg_lu_factor_ex(self, true, false)
     }
 
     /// [`linalg_lu_factor_ex`](Tensor::linalg_lu_factor_ex) with options: `pivot`, `check_errors`.
@@ -27,14 +27,14 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert_eq!(Tensor::linalg_lu_factor_ex_with(&a, LinalgLuFactorExOptions::new().check_errors(true))?.2.item::<i32>()?, 0);
+    /// assert_eq!(a.linalg_lu_factor_ex_with(LinalgLuFactorExOptions::new().check_errors(true))?.2.item::<i32>()?, 0);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_lu_factor_ex_with(
-        A: &Tensor,
+        &self,
         options: super::options::LinalgLuFactorExOptions,
     ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::lu::linalg_lu_factor_ex(A, options.pivot, options.check_errors)
+        super::lu::linalg_lu_factor_ex(self, options.pivot, options.check_errors)
     }
 
     /// `linalg_lu_factor_ex` that fails for a singular matrix.
@@ -45,11 +45,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert!(Tensor::linalg_lu_factor(&a)?.0.allclose(&Tensor::from([[4.0, 1.0], [0.25, 2.75]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_lu_factor()?.0.allclose(&Tensor::from([[4.0, 1.0], [0.25, 2.75]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_lu_factor(A: &Tensor) -> Result<(Tensor, Tensor)> {
-        super::lu::linalg_lu_factor(A, true)
+    pub fn linalg_lu_factor(&self) -> Result<(Tensor, Tensor)> {
+        super::lu::linalg_lu_factor(self, true)
     }
 
     /// [`linalg_lu_factor`](Tensor::linalg_lu_factor) with options: `pivot`.
@@ -58,14 +58,14 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert_eq!(Tensor::linalg_lu_factor_with(&a, LinalgLuFactorOptions::new().pivot(true))?.1.to_vec::<i32>()?, [1, 2]);
+    /// assert_eq!(a.linalg_lu_factor_with(LinalgLuFactorOptions::new().pivot(true))?.1.to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_lu_factor_with(
-        A: &Tensor,
+        &self,
         options: super::options::LinalgLuFactorOptions,
     ) -> Result<(Tensor, Tensor)> {
-        super::lu::linalg_lu_factor(A, options.pivot)
+        super::lu::linalg_lu_factor(self, options.pivot)
     }
 
     /// `A = P L U`: a permutation, a lower triangle with ones on its diagonal, and an upper triangle.
@@ -76,11 +76,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert!(Tensor::linalg_lu(&a)?.1.allclose(&Tensor::from([[1.0, 0.0], [0.25, 1.0]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_lu()?.1.allclose(&Tensor::from([[1.0, 0.0], [0.25, 1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_lu(A: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-        super::lu::linalg_lu(A, true)
+    pub fn linalg_lu(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        super::lu::linalg_lu(self, true)
     }
 
     /// [`linalg_lu`](Tensor::linalg_lu) with options: `pivot`.
@@ -89,14 +89,14 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// assert!(Tensor::linalg_lu_with(&a, LinalgLuOptions::new().pivot(true))?.2.allclose(&Tensor::from([[4.0, 1.0], [0.0, 2.75]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_lu_with(LinalgLuOptions::new().pivot(true))?.2.allclose(&Tensor::from([[4.0, 1.0], [0.0, 2.75]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_lu_with(
-        A: &Tensor,
+        &self,
         options: super::options::LinalgLuOptions,
     ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::lu::linalg_lu(A, options.pivot)
+        super::lu::linalg_lu(self, options.pivot)
     }
 
     /// `P`, `L` and `U` of packed factors and pivots; what is not requested has no elements.
@@ -107,7 +107,7 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
+    /// let (lu, pivots) = a.linalg_lu_factor()?;
     /// assert!(Tensor::lu_unpack(&lu, &pivots)?.2.allclose(&Tensor::from([[4.0, 1.0], [0.0, 2.75]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
@@ -121,7 +121,7 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
-    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
+    /// let (lu, pivots) = a.linalg_lu_factor()?;
     /// assert!(Tensor::lu_unpack_with(&lu, &pivots, LuUnpackOptions::new().unpack_pivots(false))?.1.allclose(&Tensor::from([[1.0, 0.0], [0.25, 1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
@@ -142,12 +142,12 @@ impl Tensor {
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
     /// let b = Tensor::from([[5.0], [4.0]]);
-    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
-    /// assert!(Tensor::linalg_lu_solve(&lu, &pivots, &b)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// let (lu, pivots) = a.linalg_lu_factor()?;
+    /// assert!(lu.linalg_lu_solve(&pivots, &b)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_lu_solve(LU: &Tensor, pivots: &Tensor, B: &Tensor) -> Result<Tensor> {
-        super::lu::linalg_lu_solve(LU, pivots, B, true, false)
+    pub fn linalg_lu_solve(&self, pivots: &Tensor, B: &Tensor) -> Result<Tensor> {
+        super::lu::linalg_lu_solve(self, pivots, B, true, false)
     }
 
     /// [`linalg_lu_solve`](Tensor::linalg_lu_solve) with options: `left`, `adjoint`.
@@ -157,17 +157,17 @@ impl Tensor {
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
     /// let b = Tensor::from([[5.0], [4.0]]);
-    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
-    /// assert!(Tensor::linalg_lu_solve_with(&lu, &pivots, &b, LinalgLuSolveOptions::new().adjoint(true))?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// let (lu, pivots) = a.linalg_lu_factor()?;
+    /// assert!(lu.linalg_lu_solve_with(&pivots, &b, LinalgLuSolveOptions::new().adjoint(true))?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_lu_solve_with(
-        LU: &Tensor,
+        &self,
         pivots: &Tensor,
         B: &Tensor,
         options: super::options::LinalgLuSolveOptions,
     ) -> Result<Tensor> {
-        super::lu::linalg_lu_solve(LU, pivots, B, options.left, options.adjoint)
+        super::lu::linalg_lu_solve(self, pivots, B, options.left, options.adjoint)
     }
 
     /// `linalg_lu_solve` with the right side first.
@@ -177,7 +177,7 @@ impl Tensor {
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
     /// let b = Tensor::from([[5.0], [4.0]]);
-    /// let (lu, pivots) = Tensor::linalg_lu_factor(&a)?;
+    /// let (lu, pivots) = a.linalg_lu_factor()?;
     /// assert!(b.lu_solve(&lu, &pivots)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```

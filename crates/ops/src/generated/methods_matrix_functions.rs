@@ -25,11 +25,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[0.0, -2.0], [3.0, 0.0]]);
-    /// let (u, h) = Tensor::linalg_polar(&a)?;
+    /// let (u, h) = a.linalg_polar()?;
     /// assert!(u.matmul(&h)?.allclose(&Tensor::from([[0.0, -2.0], [3.0, 0.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_polar(A: &Tensor) -> Result<(Tensor, Tensor)> {
-        super::matrix_functions::linalg_polar(A)
+    pub fn linalg_polar(&self) -> Result<(Tensor, Tensor)> {
+        super::matrix_functions::linalg_polar(self)
     }
 }

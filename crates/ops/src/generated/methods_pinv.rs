@@ -101,11 +101,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[1.0, 2.0], [2.0, 4.0]]);
-    /// assert_eq!(Tensor::linalg_matrix_rank_tensor(&a)?.item::<i64>()?, 1);
+    /// assert_eq!(a.linalg_matrix_rank_tensor()?.item::<i64>()?, 1);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_matrix_rank_tensor(input: &Tensor) -> Result<Tensor> {
-        super::pinv::linalg_matrix_rank_atol_rtol_tensor(input, None, None, false)
+    pub fn linalg_matrix_rank_tensor(&self) -> Result<Tensor> {
+        super::pinv::linalg_matrix_rank_atol_rtol_tensor(self, None, None, false)
     }
 
     /// [`linalg_matrix_rank_tensor`](Tensor::linalg_matrix_rank_tensor) with options: `atol`, `rtol`, `hermitian`.
@@ -114,14 +114,14 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[1.0, 2.0], [2.0, 4.0]]);
-    /// assert_eq!(Tensor::linalg_matrix_rank_tensor_with(&a, LinalgMatrixRankTensorOptions::new().hermitian(true))?.item::<i64>()?, 1);
+    /// assert_eq!(a.linalg_matrix_rank_tensor_with(LinalgMatrixRankTensorOptions::new().hermitian(true))?.item::<i64>()?, 1);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_matrix_rank_tensor_with(
-        input: &Tensor,
+        &self,
         options: super::options::LinalgMatrixRankTensorOptions<'_>,
     ) -> Result<Tensor> {
-        super::pinv::linalg_matrix_rank_atol_rtol_tensor(input, options.atol, options.rtol, options.hermitian)
+        super::pinv::linalg_matrix_rank_atol_rtol_tensor(self, options.atol, options.rtol, options.hermitian)
     }
 
     /// The number of singular values above `max(atol, rtol * largest)`.

@@ -25,11 +25,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let (r, tau) = (Tensor::from([[-5.0, -2.2], [0.5, 0.4]]), Tensor::from([1.6, 0.0]));
-    /// assert!(Tensor::linalg_householder_product(&r, &tau)?.allclose(&Tensor::from([[-0.6, -0.8], [-0.8, 0.6]]), 1e-3, 1e-3, true)?);
+    /// assert!(r.linalg_householder_product(&tau)?.allclose(&Tensor::from([[-0.6, -0.8], [-0.8, 0.6]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_householder_product(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
-        super::qr::linalg_householder_product(input, tau)
+    pub fn linalg_householder_product(&self, tau: &Tensor) -> Result<Tensor> {
+        super::qr::linalg_householder_product(self, tau)
     }
 
     /// As `linalg_householder_product`.
@@ -86,11 +86,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[3.0, 1.0], [4.0, 2.0]]);
-    /// assert!(Tensor::linalg_qr(&a)?.1.allclose(&Tensor::from([[-5.0, -2.2], [0.0, 0.4]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_qr()?.1.allclose(&Tensor::from([[-5.0, -2.2], [0.0, 0.4]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_qr(A: &Tensor) -> Result<(Tensor, Tensor)> {
-        super::qr::linalg_qr(A, "reduced")
+    pub fn linalg_qr(&self) -> Result<(Tensor, Tensor)> {
+        super::qr::linalg_qr(self, "reduced")
     }
 
     /// [`linalg_qr`](Tensor::linalg_qr) with options: `mode`.
@@ -99,14 +99,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[3.0, 1.0], [4.0, 2.0]]);
-    /// assert!(Tensor::linalg_qr_with(&a, LinalgQrOptions::new().mode("r"))?.1.allclose(&Tensor::from([[-5.0, -2.2], [0.0, 0.4]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_qr_with(LinalgQrOptions::new().mode("r"))?.1.allclose(&Tensor::from([[-5.0, -2.2], [0.0, 0.4]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_qr_with(
-        A: &Tensor,
-        options: super::options::LinalgQrOptions<'_>,
-    ) -> Result<(Tensor, Tensor)> {
-        super::qr::linalg_qr(A, options.mode)
+    pub fn linalg_qr_with(&self, options: super::options::LinalgQrOptions<'_>) -> Result<(Tensor, Tensor)> {
+        super::qr::linalg_qr(self, options.mode)
     }
 
     /// `linalg_qr`, reduced if `some`, else complete.

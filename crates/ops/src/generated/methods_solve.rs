@@ -80,11 +80,11 @@ impl Tensor {
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
     /// let b = Tensor::from([[5.0], [4.0]]);
-    /// assert!(Tensor::linalg_solve_ex(&a, &b)?.0.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_solve_ex(&b)?.0.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_solve_ex(A: &Tensor, B: &Tensor) -> Result<(Tensor, Tensor)> {
-        super::solve::linalg_solve_ex(A, B, true, false)
+    pub fn linalg_solve_ex(&self, B: &Tensor) -> Result<(Tensor, Tensor)> {
+        super::solve::linalg_solve_ex(self, B, true, false)
     }
 
     /// [`linalg_solve_ex`](Tensor::linalg_solve_ex) with options: `left`, `check_errors`.
@@ -94,15 +94,15 @@ impl Tensor {
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
     /// let b = Tensor::from([[5.0], [4.0]]);
-    /// assert!(Tensor::linalg_solve_ex_with(&a, &b, LinalgSolveExOptions::new().check_errors(true))?.0.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_solve_ex_with(&b, LinalgSolveExOptions::new().check_errors(true))?.0.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_solve_ex_with(
-        A: &Tensor,
+        &self,
         B: &Tensor,
         options: super::options::LinalgSolveExOptions,
     ) -> Result<(Tensor, Tensor)> {
-        super::solve::linalg_solve_ex(A, B, options.left, options.check_errors)
+        super::solve::linalg_solve_ex(self, B, options.left, options.check_errors)
     }
 
     /// The solution of `A X = B`, or of `X A = B` unless `left`. `B` may be a batch of vectors.
@@ -114,11 +114,11 @@ impl Tensor {
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
     /// let b = Tensor::from([[5.0], [4.0]]);
-    /// assert!(Tensor::linalg_solve(&a, &b)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_solve(&b)?.allclose(&Tensor::from([[1.0], [1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_solve(A: &Tensor, B: &Tensor) -> Result<Tensor> {
-        super::solve::linalg_solve(A, B, true)
+    pub fn linalg_solve(&self, B: &Tensor) -> Result<Tensor> {
+        super::solve::linalg_solve(self, B, true)
     }
 
     /// [`linalg_solve`](Tensor::linalg_solve) with options: `left`.
@@ -128,14 +128,14 @@ impl Tensor {
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[4.0, 1.0], [1.0, 3.0]]);
     /// let b = Tensor::from([[5.0], [4.0]]);
-    /// assert!(Tensor::linalg_solve_with(&a, &b.t()?, LinalgSolveOptions::new().left(false))?.allclose(&Tensor::from([[1.0, 1.0]]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_solve_with(&b.t()?, LinalgSolveOptions::new().left(false))?.allclose(&Tensor::from([[1.0, 1.0]]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_solve_with(
-        A: &Tensor,
+        &self,
         B: &Tensor,
         options: super::options::LinalgSolveOptions,
     ) -> Result<Tensor> {
-        super::solve::linalg_solve(A, B, options.left)
+        super::solve::linalg_solve(self, B, options.left)
     }
 }

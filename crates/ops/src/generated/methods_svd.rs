@@ -14,11 +14,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
-    /// assert!(Tensor::linalg_svd(&a)?.1.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_svd()?.1.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_svd(A: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-        super::svd::linalg_svd(A, true, None)
+    pub fn linalg_svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        super::svd::linalg_svd(self, true, None)
     }
 
     /// [`linalg_svd`](Tensor::linalg_svd) with options: `full_matrices`, `driver`.
@@ -27,14 +27,14 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
-    /// assert!(Tensor::linalg_svd_with(&a, LinalgSvdOptions::new().full_matrices(false))?.1.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_svd_with(LinalgSvdOptions::new().full_matrices(false))?.1.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn linalg_svd_with(
-        A: &Tensor,
+        &self,
         options: super::options::LinalgSvdOptions<'_>,
     ) -> Result<(Tensor, Tensor, Tensor)> {
-        super::svd::linalg_svd(A, options.full_matrices, options.driver)
+        super::svd::linalg_svd(self, options.full_matrices, options.driver)
     }
 
     /// The singular values of matrices in descending order.
@@ -45,11 +45,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
-    /// assert!(Tensor::linalg_svdvals(&a)?.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_svdvals()?.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_svdvals(A: &Tensor) -> Result<Tensor> {
-        super::svd::linalg_svdvals(A, None)
+    pub fn linalg_svdvals(&self) -> Result<Tensor> {
+        super::svd::linalg_svdvals(self, None)
     }
 
     /// [`linalg_svdvals`](Tensor::linalg_svdvals) with options: `driver`.
@@ -58,14 +58,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let a = Tensor::from([[3.0, 0.0], [0.0, -2.0]]);
-    /// assert!(Tensor::linalg_svdvals_with(&a, LinalgSvdvalsOptions::new())?.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
+    /// assert!(a.linalg_svdvals_with(LinalgSvdvalsOptions::new())?.allclose(&Tensor::from([3.0, 2.0]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_svdvals_with(
-        A: &Tensor,
-        options: super::options::LinalgSvdvalsOptions<'_>,
-    ) -> Result<Tensor> {
-        super::svd::linalg_svdvals(A, options.driver)
+    pub fn linalg_svdvals_with(&self, options: super::options::LinalgSvdvalsOptions<'_>) -> Result<Tensor> {
+        super::svd::linalg_svdvals(self, options.driver)
     }
 
     /// `self = U diag(S) V^T`; U and V are square unless `some`, and zeros unless `compute_uv`.

@@ -42,11 +42,11 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let x = Tensor::from([2.0, 3.0]);
-    /// assert_eq!(Tensor::linalg_vander(&x)?.to_vec::<f64>()?, [1.0, 2.0, 1.0, 3.0]);
+    /// assert_eq!(x.linalg_vander()?.to_vec::<f64>()?, [1.0, 2.0, 1.0, 3.0]);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_vander(x: &Tensor) -> Result<Tensor> {
-        super::vander::linalg_vander(x, None)
+    pub fn linalg_vander(&self) -> Result<Tensor> {
+        super::vander::linalg_vander(self, None)
     }
 
     /// [`linalg_vander`](Tensor::linalg_vander) with options: `N`.
@@ -55,10 +55,10 @@ impl Tensor {
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
     /// let x = Tensor::from([2.0, 3.0]);
-    /// assert_eq!(Tensor::linalg_vander_with(&x, LinalgVanderOptions::new().n(3))?.to_vec::<f64>()?, [1.0, 2.0, 4.0, 1.0, 3.0, 9.0]);
+    /// assert_eq!(x.linalg_vander_with(LinalgVanderOptions::new().n(3))?.to_vec::<f64>()?, [1.0, 2.0, 4.0, 1.0, 3.0, 9.0]);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn linalg_vander_with(x: &Tensor, options: super::options::LinalgVanderOptions) -> Result<Tensor> {
-        super::vander::linalg_vander(x, options.n)
+    pub fn linalg_vander_with(&self, options: super::options::LinalgVanderOptions) -> Result<Tensor> {
+        super::vander::linalg_vander(self, options.n)
     }
 }
