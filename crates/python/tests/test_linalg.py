@@ -244,6 +244,7 @@ def test_roots_polar_and_low_rank_decompositions():
     with pytest.raises(ValueError, match=r"q\(=10\) must be non-negative integer and not greater than min\(m, n\)=9"):
         fl.pca_lowrank(ours(drawn(40, 9)), q=10)
     np.testing.assert_allclose(fl.norm(ours(a), "nuc").item(), np.linalg.norm(a, "nuc"))
+    assert len(fl.lu(ours(a))) == 2 and fl.lu(fl.zeros(2, 2), get_infos=True)[2].item() == 1
     b = drawn(6, 2)
     np.testing.assert_allclose(fl.lu_solve(ours(b), *linalg.lu_factor(ours(a))).numpy(), np.linalg.solve(a, b), rtol=1e-9)
 
