@@ -13,11 +13,22 @@ pub(super) fn emit(operator: &Operator<'_>) -> Vec<String> {
 fn entries(operator: &Operator<'_>, kernel: &OperatorKernel) -> Vec<String> {
     let snapshot = if needs_snapshot(operator, kernel) { snapshot(&operator.schema) } else { String::new() };
     let body = snapshot + &check(operator, kernel) + &body(operator, kernel);
-    let entry = |key: &&str| match body.lines().count() {
+    let entry = |key: String| match body.lines().count() {
         1 => format!("{}\n", wrapped(&format!("    {key} => {body},"))),
         _ => format!("    {key} => {{\n{}    }},\n", indented(&body)),
     };
-    kernel.keys.iter().map(entry).collect()
+    shared(&kernel.keys).into_iter().map(entry).collect()
+}
+
+/// The keys, those of the host and of CUDA as one: `Cpu + Cuda`, for which a kernel is compiled once.
+fn shared(keys: &[&str]) -> Vec<String> {
+    let has_both = keys.contains(&"Cpu") && keys.contains(&"Cuda");
+    let of = |key: &&str| match *key {
+        "Cuda" if has_both => None,
+        "Cpu" if has_both => Some("Cpu + Cuda".to_owned()),
+        other => Some(other.to_owned()),
+    };
+    keys.iter().filter_map(of).collect()
 }
 
 /// The statements of a block, each on lines of its own.

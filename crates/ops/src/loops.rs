@@ -19,6 +19,9 @@
 //! The machine code of a loop is generated in the module of its formula (`CodegenAnchor::Anchor`) and not in that of the loop, so that
 //! an edit of one file of kernels recompiles only the loops of that file.
 //!
+//! Where the operands are on a device whose crate has registered [`device::DeviceLoops`], the formula is traced once more, by the
+//! vectors of [`crate::vectorized::traced`], and the device prints and runs its expression.
+//!
 //! # Note: non-temporal stores
 //!
 //! A non-temporal (streaming) store bypasses the caches (*Intel 64 and IA-32 Architectures Optimization Reference Manual*, "Streaming
@@ -51,6 +54,7 @@
 
 mod convert;
 mod copy;
+pub mod device;
 mod formulas;
 mod fused_map_sum;
 mod generate;
@@ -76,12 +80,13 @@ pub use select::{all_true, select_kernel};
 
 use crate::dispatch_all_types;
 use crate::tensor_iterator::{Operand, TensorIterator};
-use crate::vectorized::EveryIsa;
+use crate::vectorized::traced::{TraceAs, Traced};
+use crate::vectorized::{EveryIsa, Lanes};
 use flambeau_core::{Complex, Element, Result, Scalar, ScalarType, ensure};
 use reduce::computing_type;
 use rows::{
-    Compares, ComplexCompares, Complexes, Divides, FloatCompares, Floats, Integers, Magnitudes, Numbers,
-    OrderedCompares, OrderedNumbers, RowKernel, Rows,
+    Compares, ComplexCompares, Complexes, Divides, FloatCompares, Floats, Integers, LaneFormula, Magnitudes,
+    Numbers, OrderedCompares, OrderedNumbers, RowKernel, Rows,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use tiles::{Kernel, for_each_rows};
@@ -233,10 +238,16 @@ pub fn ordered_comparison_kernel<const N: usize>(
 /// # Errors
 /// `InvalidArgument`, PyTorch's `ZeroDivisionError`, where an element of the second input is 0. Others as [`float_kernel`].
 pub fn division_kernel(iter: &TensorIterator<'_>, formula: impl IntegerFormula<2>) -> Result<()> {
-    let by_zero = AtomicBool::new(!iter.writes_new() && has_zero(iter)?);
+    // A formula is traced without its elements, so on another device they are looked at beforehand.
+    let is_elsewhere = iter.operands()[0].tensor().is_some_and(|output| !output.device().is_cpu());
+    let by_zero = AtomicBool::new((is_elsewhere || !iter.writes_new()) && has_zero(iter)?);
     ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument(iter.name()), "ZeroDivisionError");
     dispatch_all_types!(integers, iter.common_dtype(), iter.name(), T => run::<T, _, 2>(iter, Divides(formula, &by_zero), T::SCALAR_TYPE))?;
-    ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument(iter.name()), "ZeroDivisionError");
+    ensure!(
+        is_elsewhere || !by_zero.load(Ordering::Relaxed),
+        InvalidArgument(iter.name()),
+        "ZeroDivisionError"
+    );
     Ok(())
 }
 
@@ -265,19 +276,19 @@ pub fn float_comparison_kernel<const N: usize>(
 /// The loop for elements of `T`: operands of other types, or not dense, are converted and gathered in tiles.
 fn run<T, F, const N: usize>(iter: &TensorIterator<'_>, formula: F, output: ScalarType) -> Result<()>
 where
-    T: Element,
-    F: Copy + Sync,
+    T: Element + TraceAs<As: Lanes<Traced>>,
+    F: Copy + Sync + LaneFormula<Traced, T::As, N>,
     for<'r> RowKernel<'r, T, F, N>: EveryIsa,
 {
     let run = |rows: &Rows<N>| rows::dispatch_rows::<T, F, N>(rows, formula);
     let input = T::SCALAR_TYPE;
-    for_each_rows(
-        iter,
-        &Kernel {
-            inputs: [input; N],
-            output,
-            supports_nt_stores: rows::supports_nt_stores(input, output),
-            run: &run,
-        },
-    )
+    let kernel = Kernel {
+        inputs: [input; N],
+        output,
+        supports_nt_stores: rows::supports_nt_stores(input, output),
+        run: &run,
+    };
+    device::or_on_device(for_each_rows(iter, &kernel), iter, |loops| {
+        device::pointwise::<T::As, F, N>(loops, iter, formula, input, output)
+    })
 }

@@ -297,6 +297,16 @@ pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
         // SAFETY: the array holds 16 elements, and no float vector has more lanes.
         unsafe { Self::load(lanes.as_ptr()) }
     }
+    /// The remainder of `self` divided by `by`, with the sign of `self`, as C's `fmod`: lane by lane, in f64.
+    #[inline(always)]
+    fn fmod(self, by: Self) -> Self {
+        let zeros = [Self::Element::from_f64(0.0); 16];
+        let (mut from, mut divisors) = (zeros, zeros);
+        self.spill(&mut from);
+        by.spill(&mut divisors);
+        super::math::fmod_each(&mut from, &divisors);
+        Self::refill(&from)
+    }
     /// e to the power of `self`. Within 0.61 ulp, and 0.77 where the result is denormal.
     #[inline(always)]
     fn exp(self) -> Self {

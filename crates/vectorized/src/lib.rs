@@ -80,6 +80,7 @@ mod neon;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod register;
 mod scalar;
+pub mod traced;
 
 #[cfg(test)]
 mod tests;

@@ -50,6 +50,14 @@ fn or_beyond<V: Float>(is_near: V::Mask, near: V, far: impl FnOnce() -> V) -> V 
     if is_near.all() { near } else { V::select(is_near, near, far()) }
 }
 
+/// `from % by` for each lane. Not inlined: `%` calls the C library.
+#[inline(never)]
+pub(super) fn fmod_each<E: FloatElement>(from: &mut [E; 16], by: &[E; 16]) {
+    for (a, b) in from.iter_mut().zip(by) {
+        *a = E::from_f64(a.to_scalar().to_f64() % b.to_scalar().to_f64());
+    }
+}
+
 /// An unevaluated sum: the value to working precision, and what that leaves out.
 #[derive(Clone, Copy)]
 struct Pair<V> {

@@ -1,5 +1,6 @@
 //! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `guide`, `tidy`, `test`, `table`, `types`, `python`,
 //! `compat`, `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `miri`, `loom`, `asan`, `tsan`.
+//! `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `cuda-tools`, `cuda`, `miri`, `loom`, `asan`, `tsan`.
 
 mod bench;
 mod budgets;
@@ -8,6 +9,7 @@ mod check_memory;
 mod codegen;
 mod compat;
 mod coverage;
+mod cuda;
 mod fuzz;
 mod growth;
 mod guide;
@@ -65,6 +67,10 @@ enum Task {
     Budgets(budgets::Options),
     /// Calls operators with hostile arguments, or reads damaged files.
     Fuzz(fuzz::Options),
+    /// Fetches NVRTC, with which the tests of crates/cuda compile every kernel.
+    CudaTools,
+    /// Packs the checks that need a GPU, or runs them on one.
+    Cuda(cuda::Options),
     /// Runs tests of code with pointers under Miri, with scalar kernels.
     Miri(check_memory::MiriOptions),
     /// Runs loom's models of the reference counts, the locks and the guards.
@@ -92,6 +98,8 @@ fn main() -> ExitCode {
         Task::Growth(options) => growth::run(&options),
         Task::Budgets(options) => budgets::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::CudaTools => cuda::tools(),
+        Task::Cuda(options) => cuda::run_task(&options),
         Task::Miri(options) => check_memory::miri(&options),
         Task::Loom => check_memory::loom(),
         Task::Asan(options) => check_memory::asan(&options),

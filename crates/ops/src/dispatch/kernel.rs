@@ -21,7 +21,13 @@ pub struct Kernel<F> {
 impl<F: KernelFn> Kernel<F> {
     /// `function` for calls whose highest key is `key`.
     pub const fn new(key: DispatchKey, function: F) -> Self {
-        Kernel { entry: KernelEntry { key, function: to_pointer(function) }, function: PhantomData }
+        Kernel { entry: KernelEntry::new(key, to_pointer(function)), function: PhantomData }
+    }
+
+    /// The same kernel, which also serves calls whose highest key is `key`.
+    #[must_use]
+    pub const fn and(self, key: DispatchKey) -> Self {
+        Kernel { entry: KernelEntry { also: Some(key), ..self.entry }, function: PhantomData }
     }
 
     /// The same kernels without the type of their functions.
@@ -34,8 +40,21 @@ impl<F: KernelFn> Kernel<F> {
 /// A [`Kernel`] without the type of its function.
 #[derive(Clone, Copy)]
 pub(super) struct KernelEntry {
-    pub(super) key: DispatchKey,
+    key: DispatchKey,
+    /// Another key that it serves.
+    also: Option<DispatchKey>,
     pub(super) function: *mut (),
+}
+
+impl KernelEntry {
+    pub(super) const fn new(key: DispatchKey, function: *mut ()) -> Self {
+        KernelEntry { key, also: None, function }
+    }
+
+    /// Whether it is for calls whose highest key is `key`.
+    pub(super) fn serves(&self, key: DispatchKey) -> bool {
+        self.key == key || self.also == Some(key)
+    }
 }
 
 // SAFETY: `function` is the address of a function, which any thread may call.

@@ -169,7 +169,7 @@ impl Registration {
     #[track_caller]
     pub const fn new<F: KernelFn>(operator: &'static Operator<F>, key: DispatchKey, function: F) -> Self {
         let (operator, location) = (TableAddress::of(&operator.table), Location::caller());
-        let kernel = KernelEntry { key, function: to_pointer(function) };
+        let kernel = KernelEntry::new(key, to_pointer(function));
         Registration { operator, kernel, overriding: false, location }
     }
 
@@ -181,7 +181,7 @@ impl Registration {
         function: F,
     ) -> Self {
         let (operator, location) = (TableAddress::of(&operator.table), Location::caller());
-        let kernel = KernelEntry { key, function: to_pointer(function) };
+        let kernel = KernelEntry::new(key, to_pointer(function));
         Registration { operator, kernel, overriding: true, location }
     }
 }

@@ -18,7 +18,7 @@
 /// ```
 ///
 /// `by` lists the arguments whose dispatch keys choose the kernel: all that hold tensors, and after `on` the argument that is a
-/// device, if the operator makes tensors. Each kernel is an expression of the arguments, and a function `kernel`, which the expression
+/// device, if the operator makes tensors. `Cpu + Cuda =>` declares one kernel for two keys. Each kernel is an expression of the arguments, and a function `kernel`, which the expression
 /// may call again with other arguments.
 #[macro_export]
 macro_rules! operator {
@@ -26,7 +26,7 @@ macro_rules! operator {
         $(#[$doc:meta])*
         $operator:ident: $schema:literal, $function:ident $parameters:tt -> $returned:ty,
         by [$($tensor:ident),*] $(on $device:expr)?;
-        $($key:ident => $kernel:expr),+ $(,)?
+        $($key:ident $(+ $also:ident)? => $kernel:expr),+ $(,)?
     ) => {
         #[doc = concat!("The operator `", $schema, "`.")]
         pub static $operator: $crate::dispatch::Operator<$crate::operator!(@type $parameters -> $returned)> =
@@ -37,7 +37,7 @@ macro_rules! operator {
                     $($crate::dispatch::Kernel::new(
                         $crate::dispatch::DispatchKey::$key,
                         $crate::operator!(@kernel $parameters -> $returned = $kernel),
-                    ),)+
+                    )$(.and($crate::dispatch::DispatchKey::$also))?,)+
                     $crate::operator!(@observed $operator [$($tensor),*] $parameters -> $returned),
                     $crate::operator!(@boxing $operator $parameters -> $returned),
                 ],

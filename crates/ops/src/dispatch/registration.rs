@@ -57,10 +57,10 @@ pub(super) fn find(
     key: DispatchKey,
 ) -> Result<Option<*mut ()>> {
     let mut found: [Option<(*mut (), &Location<'_>)>; 2] = [None, None];
-    let own = own.iter().find(|entry| entry.key == key).map(|entry| (false, entry.function, location));
+    let own = own.iter().find(|entry| entry.serves(key)).map(|entry| (false, entry.function, location));
     let registered = inventory::iter::<Registration>
         .into_iter()
-        .filter(|r| r.operator == operator && r.kernel.key == key)
+        .filter(|r| r.operator == operator && r.kernel.serves(key))
         .map(|r| (r.overriding, r.kernel.function, r.location));
     for (overriding, function, location) in own.into_iter().chain(registered) {
         let slot = &mut found[usize::from(overriding)];

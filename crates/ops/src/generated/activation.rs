@@ -12,7 +12,7 @@ use flambeau_core::Scalar;
 operator! {
     /// `max(self, 0)`, element by element; NaN is propagated.
     RELU: "relu(Tensor self) -> Tensor", relu(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("relu", |iter| {
             native::pointwise::activation::relu_meta(iter, self_)?;
             native::pointwise::activation::relu(iter, self_)
@@ -24,7 +24,7 @@ operator! {
 operator! {
     /// `max(self, 0)`, element by element; NaN is propagated.
     RELU_: "relu_(Tensor(a!) self) -> Tensor(a!)", relu_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("relu_", self_, |iter| {
             native::pointwise::activation::relu_meta(iter, self_)?;
             native::pointwise::activation::relu(iter, self_)
@@ -37,7 +37,7 @@ operator! {
     /// `max(self, 0)`, element by element; NaN is propagated.
     RELU_OUT: "relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", relu_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("relu.out", out, |iter| {
             native::pointwise::activation::relu_meta(iter, self_)?;
             native::pointwise::activation::relu(iter, self_)
@@ -50,7 +50,7 @@ operator! {
     /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
     THRESHOLD: "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", threshold(self_: &Tensor,
         threshold: Scalar, value: Scalar) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("threshold", |iter| {
             native::pointwise::activation::threshold_meta(iter, self_, threshold, value)?;
             native::pointwise::activation::threshold(iter, self_, threshold, value)
@@ -64,7 +64,7 @@ operator! {
     /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
     THRESHOLD_: "threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)",
         threshold_(self_: &Tensor, threshold: Scalar, value: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("threshold_", self_, |iter| {
             native::pointwise::activation::threshold_meta(iter, self_, threshold, value)?;
             native::pointwise::activation::threshold(iter, self_, threshold, value)
@@ -78,7 +78,7 @@ operator! {
     /// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
     THRESHOLD_OUT: "threshold.out(Tensor self, Scalar threshold, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
         threshold_out(self_: &Tensor, threshold: Scalar, value: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("threshold.out", out, |iter| {
             native::pointwise::activation::threshold_meta(iter, self_, threshold, value)?;
             native::pointwise::activation::threshold(iter, self_, threshold, value)
@@ -93,7 +93,7 @@ operator! {
     THRESHOLD_BACKWARD: "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
         threshold_backward(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Tensor, by [grad_output,
         self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("threshold_backward", |iter| {
             native::pointwise::activation::threshold_backward_meta(iter, grad_output, self_, threshold)?;
             native::pointwise::activation::threshold_backward(iter, grad_output, self_, threshold)
@@ -107,7 +107,7 @@ operator! {
     /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
     GELU: "gelu(Tensor self, *, str approximate='none') -> Tensor", gelu(self_: &Tensor, approximate: &str) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("gelu", |iter| {
             native::pointwise::activation::gelu_meta(iter, self_, approximate)?;
             native::pointwise::activation::gelu(iter, self_, approximate)
@@ -120,7 +120,7 @@ operator! {
     /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
     GELU_: "gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)", gelu_(self_: &Tensor,
         approximate: &str) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("gelu_", self_, |iter| {
             native::pointwise::activation::gelu_meta(iter, self_, approximate)?;
             native::pointwise::activation::gelu(iter, self_, approximate)
@@ -134,7 +134,7 @@ operator! {
     /// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
     GELU_OUT: "gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)",
         gelu_out(self_: &Tensor, approximate: &str, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("gelu.out", out, |iter| {
             native::pointwise::activation::gelu_meta(iter, self_, approximate)?;
             native::pointwise::activation::gelu(iter, self_, approximate)
@@ -147,7 +147,7 @@ operator! {
     /// The gradient of `gelu`.
     GELU_BACKWARD: "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
         gelu_backward(grad_output: &Tensor, self_: &Tensor, approximate: &str) -> Tensor, by [grad_output, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("gelu_backward", |iter| {
             native::pointwise::activation::gelu_backward_meta(iter, grad_output, self_, approximate)?;
             native::pointwise::activation::gelu_backward(iter, grad_output, self_, approximate)
@@ -160,7 +160,7 @@ operator! {
 operator! {
     /// `self * sigmoid(self)`.
     SILU: "silu(Tensor self) -> Tensor", silu(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("silu", |iter| {
             native::pointwise::activation::silu_meta(iter, self_)?;
             native::pointwise::activation::silu(iter, self_)
@@ -172,7 +172,7 @@ operator! {
 operator! {
     /// `self * sigmoid(self)`.
     SILU_: "silu_(Tensor(a!) self) -> Tensor(a!)", silu_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("silu_", self_, |iter| {
             native::pointwise::activation::silu_meta(iter, self_)?;
             native::pointwise::activation::silu(iter, self_)
@@ -185,7 +185,7 @@ operator! {
     /// `self * sigmoid(self)`.
     SILU_OUT: "silu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", silu_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("silu.out", out, |iter| {
             native::pointwise::activation::silu_meta(iter, self_)?;
             native::pointwise::activation::silu(iter, self_)
@@ -198,7 +198,7 @@ operator! {
     /// `grad_output * s * (1 + self * (1 - s))`, where s is `sigmoid(self)`: the gradient of `silu`.
     SILU_BACKWARD: "silu_backward(Tensor grad_output, Tensor self) -> Tensor", silu_backward(grad_output: &Tensor,
         self_: &Tensor) -> Tensor, by [grad_output, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("silu_backward", |iter| {
             native::pointwise::activation::silu_backward_meta(iter, grad_output, self_)?;
             native::pointwise::activation::silu_backward(iter, grad_output, self_)
@@ -211,7 +211,7 @@ operator! {
 operator! {
     /// `self * tanh(log(1 + exp(self)))`.
     MISH: "mish(Tensor self) -> Tensor", mish(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("mish", |iter| {
             native::pointwise::activation::mish_meta(iter, self_)?;
             native::pointwise::activation::mish(iter, self_)
@@ -223,7 +223,7 @@ operator! {
 operator! {
     /// `self * tanh(log(1 + exp(self)))`.
     MISH_: "mish_(Tensor(a!) self) -> Tensor(a!)", mish_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("mish_", self_, |iter| {
             native::pointwise::activation::mish_meta(iter, self_)?;
             native::pointwise::activation::mish(iter, self_)
@@ -236,7 +236,7 @@ operator! {
     /// `self * tanh(log(1 + exp(self)))`.
     MISH_OUT: "mish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", mish_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("mish.out", out, |iter| {
             native::pointwise::activation::mish_meta(iter, self_)?;
             native::pointwise::activation::mish(iter, self_)
@@ -249,7 +249,7 @@ operator! {
     /// The gradient of `mish`.
     MISH_BACKWARD: "mish_backward(Tensor grad_output, Tensor self) -> Tensor", mish_backward(grad_output: &Tensor,
         self_: &Tensor) -> Tensor, by [grad_output, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("mish_backward", |iter| {
             native::pointwise::activation::mish_backward_meta(iter, grad_output, self_)?;
             native::pointwise::activation::mish_backward(iter, grad_output, self_)
@@ -263,7 +263,7 @@ operator! {
     /// `log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold.
     SOFTPLUS: "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", softplus(self_: &Tensor,
         beta: Scalar, threshold: Scalar) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("softplus", |iter| {
             native::pointwise::activation::softplus_meta(iter, self_, beta, threshold)?;
             native::pointwise::activation::softplus(iter, self_, beta, threshold)
@@ -277,7 +277,7 @@ operator! {
     /// `log(1 + exp(beta * self)) / beta`, and `self` where `beta * self` is above the threshold.
     SOFTPLUS_OUT: "softplus.out(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor(a!) out) -> Tensor(a!)",
         softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("softplus.out", out, |iter| {
             native::pointwise::activation::softplus_meta(iter, self_, beta, threshold)?;
             native::pointwise::activation::softplus(iter, self_, beta, threshold)
@@ -292,7 +292,7 @@ operator! {
     SOFTPLUS_BACKWARD: "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
         softplus_backward(grad_output: &Tensor, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Tensor,
         by [grad_output, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("softplus_backward", |iter| {
             native::pointwise::activation::softplus_backward_meta(iter, grad_output, self_, beta, threshold)?;
             native::pointwise::activation::softplus_backward(iter, grad_output, self_, beta, threshold)
@@ -306,7 +306,7 @@ operator! {
     /// `self` above 0, `negative_slope * self` elsewhere.
     LEAKY_RELU: "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", leaky_relu(self_: &Tensor,
         negative_slope: Scalar) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("leaky_relu", |iter| {
             native::pointwise::activation::leaky_relu_meta(iter, self_, negative_slope)?;
             native::pointwise::activation::leaky_relu(iter, self_, negative_slope)
@@ -320,7 +320,7 @@ operator! {
     /// `self` above 0, `negative_slope * self` elsewhere.
     LEAKY_RELU_: "leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)", leaky_relu_(self_: &Tensor,
         negative_slope: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("leaky_relu_", self_, |iter| {
             native::pointwise::activation::leaky_relu_meta(iter, self_, negative_slope)?;
             native::pointwise::activation::leaky_relu(iter, self_, negative_slope)
@@ -334,7 +334,7 @@ operator! {
     /// `self` above 0, `negative_slope * self` elsewhere.
     LEAKY_RELU_OUT: "leaky_relu.out(Tensor self, Scalar negative_slope=0.01, *, Tensor(a!) out) -> Tensor(a!)",
         leaky_relu_out(self_: &Tensor, negative_slope: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("leaky_relu.out", out, |iter| {
             native::pointwise::activation::leaky_relu_meta(iter, self_, negative_slope)?;
             native::pointwise::activation::leaky_relu(iter, self_, negative_slope)
@@ -349,7 +349,7 @@ operator! {
     LEAKY_RELU_BACKWARD: "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
         leaky_relu_backward(grad_output: &Tensor, self_: &Tensor, negative_slope: Scalar,
         self_is_result: bool) -> Tensor, by [grad_output, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("leaky_relu_backward", |iter| {
             native::pointwise::activation::leaky_relu_backward_meta(iter, grad_output, self_, negative_slope,
                 self_is_result)?;
@@ -366,7 +366,7 @@ operator! {
     /// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
     ELU: "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", elu(self_: &Tensor,
         alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("elu", |iter| {
             native::pointwise::activation::elu_meta(iter, self_, alpha, scale, input_scale)?;
             native::pointwise::activation::elu(iter, self_, alpha, scale, input_scale)
@@ -380,7 +380,7 @@ operator! {
     /// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
     ELU_: "elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)",
         elu_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("elu_", self_, |iter| {
             native::pointwise::activation::elu_meta(iter, self_, alpha, scale, input_scale)?;
             native::pointwise::activation::elu(iter, self_, alpha, scale, input_scale)
@@ -395,7 +395,7 @@ operator! {
     ELU_OUT: "elu.out(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor(a!) out) -> Tensor(a!)",
         elu_out(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar, out: &Tensor) -> (), by [self_,
         out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("elu.out", out, |iter| {
             native::pointwise::activation::elu_meta(iter, self_, alpha, scale, input_scale)?;
             native::pointwise::activation::elu(iter, self_, alpha, scale, input_scale)
@@ -410,7 +410,7 @@ operator! {
     ELU_BACKWARD: "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor",
         elu_backward(grad_output: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: bool,
         self_or_result: &Tensor) -> Tensor, by [grad_output, self_or_result];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("elu_backward", |iter| {
             native::pointwise::activation::elu_backward_meta(iter, grad_output, alpha, scale, input_scale, is_result,
                 self_or_result)?;
@@ -451,7 +451,7 @@ operator! {
     HARDTANH_BACKWARD: "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
         hardtanh_backward(grad_output: &Tensor, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Tensor,
         by [grad_output, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("hardtanh_backward", |iter| {
             native::pointwise::activation::hardtanh_backward_meta(iter, grad_output, self_, min_val, max_val)?;
             native::pointwise::activation::hardtanh_backward(iter, grad_output, self_, min_val, max_val)
@@ -500,7 +500,7 @@ operator! {
     LOG_SIGMOID_BACKWARD: "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
         log_sigmoid_backward(grad_output: &Tensor, self_: &Tensor, buffer: &Tensor) -> Tensor, by [grad_output, self_,
         buffer];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("log_sigmoid_backward", |iter| {
             native::pointwise::activation::log_sigmoid_backward_meta(iter, grad_output, self_, buffer)?;
             native::pointwise::activation::log_sigmoid_backward(iter, grad_output, self_, buffer)
@@ -514,7 +514,7 @@ operator! {
     /// `grad_output * output * (1 - output)`, the gradient of `sigmoid` from its result.
     SIGMOID_BACKWARD: "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
         sigmoid_backward(grad_output: &Tensor, output: &Tensor) -> Tensor, by [grad_output, output];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("sigmoid_backward", |iter| {
             native::pointwise::activation::sigmoid_backward_meta(iter, grad_output, output)?;
             native::pointwise::activation::sigmoid_backward(iter, grad_output, output)
@@ -528,7 +528,7 @@ operator! {
     /// `grad_output * (1 - output^2)`, the gradient of `tanh` from its result.
     TANH_BACKWARD: "tanh_backward(Tensor grad_output, Tensor output) -> Tensor", tanh_backward(grad_output: &Tensor,
         output: &Tensor) -> Tensor, by [grad_output, output];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("tanh_backward", |iter| {
             native::pointwise::activation::tanh_backward_meta(iter, grad_output, output)?;
             native::pointwise::activation::tanh_backward(iter, grad_output, output)

@@ -13,7 +13,7 @@ operator! {
     /// `self`, but 0 from `-lambd` to `lambd`.
     HARDSHRINK: "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", hardshrink(self_: &Tensor,
         lambd: Scalar) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("hardshrink", |iter| {
             native::pointwise::activation_piecewise::hardshrink_meta(iter, self_, lambd)?;
             native::pointwise::activation_piecewise::hardshrink(iter, self_, lambd)
@@ -27,7 +27,7 @@ operator! {
     /// `self`, but 0 from `-lambd` to `lambd`.
     HARDSHRINK_OUT: "hardshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
         hardshrink_out(self_: &Tensor, lambd: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("hardshrink.out", out, |iter| {
             native::pointwise::activation_piecewise::hardshrink_meta(iter, self_, lambd)?;
             native::pointwise::activation_piecewise::hardshrink(iter, self_, lambd)
@@ -41,7 +41,7 @@ operator! {
     /// `grad_out` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `hardshrink`.
     HARDSHRINK_BACKWARD: "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
         hardshrink_backward(grad_out: &Tensor, self_: &Tensor, lambd: Scalar) -> Tensor, by [grad_out, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("hardshrink_backward", |iter| {
             native::pointwise::activation_piecewise::shrink_backward_meta(iter, grad_out, self_, lambd)?;
             native::pointwise::activation_piecewise::shrink_backward(iter, grad_out, self_, lambd)
@@ -55,7 +55,7 @@ operator! {
     /// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
     SOFTSHRINK: "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", softshrink(self_: &Tensor,
         lambd: Scalar) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("softshrink", |iter| {
             native::pointwise::activation_piecewise::softshrink_meta(iter, self_, lambd)?;
             native::pointwise::activation_piecewise::softshrink(iter, self_, lambd)
@@ -69,7 +69,7 @@ operator! {
     /// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
     SOFTSHRINK_OUT: "softshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
         softshrink_out(self_: &Tensor, lambd: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("softshrink.out", out, |iter| {
             native::pointwise::activation_piecewise::softshrink_meta(iter, self_, lambd)?;
             native::pointwise::activation_piecewise::softshrink(iter, self_, lambd)
@@ -83,7 +83,7 @@ operator! {
     /// `grad_output` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `softshrink`.
     SOFTSHRINK_BACKWARD: "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
         softshrink_backward(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Tensor, by [grad_output, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("softshrink_backward", |iter| {
             native::pointwise::activation_piecewise::shrink_backward_meta(iter, grad_output, self_, lambd)?;
             native::pointwise::activation_piecewise::shrink_backward(iter, grad_output, self_, lambd)
@@ -96,7 +96,7 @@ operator! {
 operator! {
     /// `min(max(self + 3, 0), 6) / 6`.
     HARDSIGMOID: "hardsigmoid(Tensor self) -> Tensor", hardsigmoid(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("hardsigmoid", |iter| {
             native::pointwise::activation_piecewise::hardsigmoid_meta(iter, self_)?;
             native::pointwise::activation_piecewise::hardsigmoid(iter, self_)
@@ -109,7 +109,7 @@ operator! {
 operator! {
     /// `min(max(self + 3, 0), 6) / 6`.
     HARDSIGMOID_: "hardsigmoid_(Tensor(a!) self) -> Tensor(a!)", hardsigmoid_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("hardsigmoid_", self_, |iter| {
             native::pointwise::activation_piecewise::hardsigmoid_meta(iter, self_)?;
             native::pointwise::activation_piecewise::hardsigmoid(iter, self_)
@@ -123,7 +123,7 @@ operator! {
     /// `min(max(self + 3, 0), 6) / 6`.
     HARDSIGMOID_OUT: "hardsigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", hardsigmoid_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("hardsigmoid.out", out, |iter| {
             native::pointwise::activation_piecewise::hardsigmoid_meta(iter, self_)?;
             native::pointwise::activation_piecewise::hardsigmoid(iter, self_)
@@ -137,7 +137,7 @@ operator! {
     /// `grad_output / 6` where `self` is between -3 and 3, 0 elsewhere: the gradient of `hardsigmoid`.
     HARDSIGMOID_BACKWARD: "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
         hardsigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Tensor, by [grad_output, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("hardsigmoid_backward", |iter| {
             native::pointwise::activation_piecewise::hardsigmoid_backward_meta(iter, grad_output, self_)?;
             native::pointwise::activation_piecewise::hardsigmoid_backward(iter, grad_output, self_)
@@ -150,7 +150,7 @@ operator! {
 operator! {
     /// `self * min(max(self + 3, 0), 6) / 6`.
     HARDSWISH: "hardswish(Tensor self) -> Tensor", hardswish(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("hardswish", |iter| {
             native::pointwise::activation_piecewise::hardswish_meta(iter, self_)?;
             native::pointwise::activation_piecewise::hardswish(iter, self_)
@@ -163,7 +163,7 @@ operator! {
 operator! {
     /// `self * min(max(self + 3, 0), 6) / 6`.
     HARDSWISH_: "hardswish_(Tensor(a!) self) -> Tensor(a!)", hardswish_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("hardswish_", self_, |iter| {
             native::pointwise::activation_piecewise::hardswish_meta(iter, self_)?;
             native::pointwise::activation_piecewise::hardswish(iter, self_)
@@ -177,7 +177,7 @@ operator! {
     /// `self * min(max(self + 3, 0), 6) / 6`.
     HARDSWISH_OUT: "hardswish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", hardswish_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("hardswish.out", out, |iter| {
             native::pointwise::activation_piecewise::hardswish_meta(iter, self_)?;
             native::pointwise::activation_piecewise::hardswish(iter, self_)
@@ -191,7 +191,7 @@ operator! {
     /// The gradient of `hardswish`.
     HARDSWISH_BACKWARD: "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
         hardswish_backward(grad_output: &Tensor, self_: &Tensor) -> Tensor, by [grad_output, self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("hardswish_backward", |iter| {
             native::pointwise::activation_piecewise::hardswish_backward_meta(iter, grad_output, self_)?;
             native::pointwise::activation_piecewise::hardswish_backward(iter, grad_output, self_)
@@ -313,7 +313,7 @@ operator! {
     /// `self` above 0, `weight * self` elsewhere.
     _PRELU_KERNEL: "_prelu_kernel(Tensor self, Tensor weight) -> Tensor", _prelu_kernel(self_: &Tensor,
         weight: &Tensor) -> Tensor, by [self_, weight];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("_prelu_kernel", |iter| {
             native::pointwise::activation_piecewise::prelu_kernel_meta(iter, self_, weight)?;
             native::pointwise::activation_piecewise::prelu_kernel(iter, self_, weight)

@@ -12,7 +12,7 @@ operator! {
     /// `self + alpha * other`, with broadcasting and type promotion.
     ADD_TENSOR: "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", add_tensor(self_: &Tensor,
         other: &Tensor, alpha: Scalar) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("add.Tensor", |iter| {
             native::pointwise::binary::add_meta(iter, self_, other, alpha)?;
             native::pointwise::binary::add(iter, self_, other, alpha)
@@ -25,7 +25,7 @@ operator! {
     /// `self + alpha * other`, with broadcasting and type promotion.
     ADD__TENSOR: "add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
         add__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("add_.Tensor", self_, |iter| {
             native::pointwise::binary::add_meta(iter, self_, other, alpha)?;
             native::pointwise::binary::add(iter, self_, other, alpha)
@@ -39,7 +39,7 @@ operator! {
     /// `self + alpha * other`, with broadcasting and type promotion.
     ADD_OUT: "add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
         add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("add.out", out, |iter| {
             native::pointwise::binary::add_meta(iter, self_, other, alpha)?;
             native::pointwise::binary::add(iter, self_, other, alpha)
@@ -76,7 +76,7 @@ operator! {
     /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
     SUB_TENSOR: "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub_tensor(self_: &Tensor,
         other: &Tensor, alpha: Scalar) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("sub.Tensor", |iter| {
             native::pointwise::binary::sub_meta(iter, self_, other, alpha)?;
             native::pointwise::binary::sub(iter, self_, other, alpha)
@@ -89,7 +89,7 @@ operator! {
     /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
     SUB__TENSOR: "sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
         sub__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("sub_.Tensor", self_, |iter| {
             native::pointwise::binary::sub_meta(iter, self_, other, alpha)?;
             native::pointwise::binary::sub(iter, self_, other, alpha)
@@ -103,7 +103,7 @@ operator! {
     /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
     SUB_OUT: "sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
         sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("sub.out", out, |iter| {
             native::pointwise::binary::sub_meta(iter, self_, other, alpha)?;
             native::pointwise::binary::sub(iter, self_, other, alpha)
@@ -174,7 +174,7 @@ operator! {
     /// `self * other`, element by element.
     MUL_TENSOR: "mul.Tensor(Tensor self, Tensor other) -> Tensor", mul_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("mul.Tensor", |iter| {
             native::pointwise::binary::mul_meta(iter, self_, other)?;
             native::pointwise::binary::mul(iter, self_, other)
@@ -187,7 +187,7 @@ operator! {
     /// `self * other`, element by element.
     MUL__TENSOR: "mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", mul__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("mul_.Tensor", self_, |iter| {
             native::pointwise::binary::mul_meta(iter, self_, other)?;
             native::pointwise::binary::mul(iter, self_, other)
@@ -200,7 +200,7 @@ operator! {
     /// `self * other`, element by element.
     MUL_OUT: "mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", mul_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("mul.out", out, |iter| {
             native::pointwise::binary::mul_meta(iter, self_, other)?;
             native::pointwise::binary::mul(iter, self_, other)
@@ -237,7 +237,7 @@ operator! {
     /// `grad_output * conj(derivative)`, but 0 where `grad_output` is 0, whatever the derivative is there.
     _CHAIN: "_chain(Tensor grad_output, Tensor derivative) -> Tensor", _chain(grad_output: &Tensor,
         derivative: &Tensor) -> Tensor, by [grad_output, derivative];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("_chain", |iter| {
             native::pointwise::binary::chain_meta(iter, grad_output, derivative)?;
             native::pointwise::binary::chain(iter, grad_output, derivative)
@@ -251,7 +251,7 @@ operator! {
     /// `grad_output / conj(divisor)`, but 0 where `grad_output` is 0, whatever the divisor is there.
     _CHAIN_DIV: "_chain_div(Tensor grad_output, Tensor divisor) -> Tensor", _chain_div(grad_output: &Tensor,
         divisor: &Tensor) -> Tensor, by [grad_output, divisor];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("_chain_div", |iter| {
             native::pointwise::binary::chain_div_meta(iter, grad_output, divisor)?;
             native::pointwise::binary::chain_div(iter, grad_output, divisor)
@@ -265,7 +265,7 @@ operator! {
     /// `self / other`, element by element; integers give the default floating point type.
     DIV_TENSOR: "div.Tensor(Tensor self, Tensor other) -> Tensor", div_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("div.Tensor", |iter| {
             native::pointwise::binary::div_meta(iter, self_, other)?;
             native::pointwise::binary::div(iter, self_, other)
@@ -278,7 +278,7 @@ operator! {
     /// `self / other`, element by element; integers give the default floating point type.
     DIV__TENSOR: "div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", div__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("div_.Tensor", self_, |iter| {
             native::pointwise::binary::div_meta(iter, self_, other)?;
             native::pointwise::binary::div(iter, self_, other)
@@ -291,7 +291,7 @@ operator! {
     /// `self / other`, element by element; integers give the default floating point type.
     DIV_OUT: "div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", div_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("div.out", out, |iter| {
             native::pointwise::binary::div_meta(iter, self_, other)?;
             native::pointwise::binary::div(iter, self_, other)
@@ -328,7 +328,7 @@ operator! {
     /// `max(self, other)`, element by element, NaN where either is NaN.
     MAXIMUM: "maximum(Tensor self, Tensor other) -> Tensor", maximum(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("maximum", |iter| {
             native::pointwise::binary::maximum_meta(iter, self_, other)?;
             native::pointwise::binary::maximum(iter, self_, other)
@@ -341,7 +341,7 @@ operator! {
     /// `max(self, other)`, element by element, NaN where either is NaN.
     MAXIMUM_OUT: "maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         maximum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("maximum.out", out, |iter| {
             native::pointwise::binary::maximum_meta(iter, self_, other)?;
             native::pointwise::binary::maximum(iter, self_, other)
@@ -354,7 +354,7 @@ operator! {
     /// `min(self, other)`, element by element, NaN where either is NaN.
     MINIMUM: "minimum(Tensor self, Tensor other) -> Tensor", minimum(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("minimum", |iter| {
             native::pointwise::binary::minimum_meta(iter, self_, other)?;
             native::pointwise::binary::minimum(iter, self_, other)
@@ -367,7 +367,7 @@ operator! {
     /// `min(self, other)`, element by element, NaN where either is NaN.
     MINIMUM_OUT: "minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         minimum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("minimum.out", out, |iter| {
             native::pointwise::binary::minimum_meta(iter, self_, other)?;
             native::pointwise::binary::minimum(iter, self_, other)
@@ -380,7 +380,7 @@ operator! {
     /// `max(self, other)`, element by element; of a number and NaN, the number.
     FMAX: "fmax(Tensor self, Tensor other) -> Tensor", fmax(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
         other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("fmax", |iter| {
             native::pointwise::binary::fmax_meta(iter, self_, other)?;
             native::pointwise::binary::fmax(iter, self_, other)
@@ -393,7 +393,7 @@ operator! {
     /// `max(self, other)`, element by element; of a number and NaN, the number.
     FMAX_OUT: "fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", fmax_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("fmax.out", out, |iter| {
             native::pointwise::binary::fmax_meta(iter, self_, other)?;
             native::pointwise::binary::fmax(iter, self_, other)
@@ -406,7 +406,7 @@ operator! {
     /// `min(self, other)`, element by element; of a number and NaN, the number.
     FMIN: "fmin(Tensor self, Tensor other) -> Tensor", fmin(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
         other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("fmin", |iter| {
             native::pointwise::binary::fmin_meta(iter, self_, other)?;
             native::pointwise::binary::fmin(iter, self_, other)
@@ -419,7 +419,7 @@ operator! {
     /// `min(self, other)`, element by element; of a number and NaN, the number.
     FMIN_OUT: "fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", fmin_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("fmin.out", out, |iter| {
             native::pointwise::binary::fmin_meta(iter, self_, other)?;
             native::pointwise::binary::fmin(iter, self_, other)
@@ -432,7 +432,7 @@ operator! {
     /// The angle of the point `(other, self)`, from -pi to pi.
     ATAN2: "atan2(Tensor self, Tensor other) -> Tensor", atan2(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
         other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("atan2", |iter| {
             native::pointwise::binary::atan2_meta(iter, self_, other)?;
             native::pointwise::binary::atan2(iter, self_, other)
@@ -445,7 +445,7 @@ operator! {
     /// The angle of the point `(other, self)`, from -pi to pi.
     ATAN2_: "atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)", atan2_(self_: &Tensor, other: &Tensor) -> (),
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("atan2_", self_, |iter| {
             native::pointwise::binary::atan2_meta(iter, self_, other)?;
             native::pointwise::binary::atan2(iter, self_, other)
@@ -458,7 +458,7 @@ operator! {
     /// The angle of the point `(other, self)`, from -pi to pi.
     ATAN2_OUT: "atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", atan2_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("atan2.out", out, |iter| {
             native::pointwise::binary::atan2_meta(iter, self_, other)?;
             native::pointwise::binary::atan2(iter, self_, other)
@@ -471,7 +471,7 @@ operator! {
     /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
     HYPOT: "hypot(Tensor self, Tensor other) -> Tensor", hypot(self_: &Tensor, other: &Tensor) -> Tensor, by [self_,
         other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("hypot", |iter| {
             native::pointwise::binary::hypot_meta(iter, self_, other)?;
             native::pointwise::binary::hypot(iter, self_, other)
@@ -484,7 +484,7 @@ operator! {
     /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
     HYPOT_: "hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)", hypot_(self_: &Tensor, other: &Tensor) -> (),
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("hypot_", self_, |iter| {
             native::pointwise::binary::hypot_meta(iter, self_, other)?;
             native::pointwise::binary::hypot(iter, self_, other)
@@ -497,7 +497,7 @@ operator! {
     /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
     HYPOT_OUT: "hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", hypot_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("hypot.out", out, |iter| {
             native::pointwise::binary::hypot_meta(iter, self_, other)?;
             native::pointwise::binary::hypot(iter, self_, other)
@@ -510,7 +510,7 @@ operator! {
     /// `|self|` with the sign of `other`, element by element, in floating point.
     COPYSIGN_TENSOR: "copysign.Tensor(Tensor self, Tensor other) -> Tensor", copysign_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("copysign.Tensor", |iter| {
             native::pointwise::binary::copysign_meta(iter, self_, other)?;
             native::pointwise::binary::copysign(iter, self_, other)
@@ -524,7 +524,7 @@ operator! {
     /// `|self|` with the sign of `other`, element by element, in floating point.
     COPYSIGN__TENSOR: "copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         copysign__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("copysign_.Tensor", self_, |iter| {
             native::pointwise::binary::copysign_meta(iter, self_, other)?;
             native::pointwise::binary::copysign(iter, self_, other)
@@ -538,7 +538,7 @@ operator! {
     /// `|self|` with the sign of `other`, element by element, in floating point.
     COPYSIGN_OUT: "copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         copysign_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("copysign.out", out, |iter| {
             native::pointwise::binary::copysign_meta(iter, self_, other)?;
             native::pointwise::binary::copysign(iter, self_, other)

@@ -11,7 +11,7 @@ use flambeau_core::Scalar;
 operator! {
     /// `self == 0`, element by element.
     LOGICAL_NOT: "logical_not(Tensor self) -> Tensor", logical_not(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("logical_not", |iter| {
             native::pointwise::bitwise_logical::logical_not_meta(iter, self_)?;
             native::pointwise::bitwise_logical::logical_not(iter, self_)
@@ -24,7 +24,7 @@ operator! {
 operator! {
     /// `self == 0`, element by element.
     LOGICAL_NOT_: "logical_not_(Tensor(a!) self) -> Tensor(a!)", logical_not_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("logical_not_", self_, |iter| {
             native::pointwise::bitwise_logical::logical_not_meta(iter, self_)?;
             native::pointwise::bitwise_logical::logical_not(iter, self_)
@@ -38,7 +38,7 @@ operator! {
     /// `self == 0`, element by element.
     LOGICAL_NOT_OUT: "logical_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", logical_not_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("logical_not.out", out, |iter| {
             native::pointwise::bitwise_logical::logical_not_meta(iter, self_)?;
             native::pointwise::bitwise_logical::logical_not(iter, self_)
@@ -52,7 +52,7 @@ operator! {
     /// `self != 0 and other != 0`, element by element.
     LOGICAL_AND: "logical_and(Tensor self, Tensor other) -> Tensor", logical_and(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("logical_and", |iter| {
             native::pointwise::bitwise_logical::logical_and_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::logical_and(iter, self_, other)
@@ -66,7 +66,7 @@ operator! {
     /// `self != 0 and other != 0`, element by element.
     LOGICAL_AND_: "logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)", logical_and_(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("logical_and_", self_, |iter| {
             native::pointwise::bitwise_logical::logical_and_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::logical_and(iter, self_, other)
@@ -80,7 +80,7 @@ operator! {
     /// `self != 0 and other != 0`, element by element.
     LOGICAL_AND_OUT: "logical_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         logical_and_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("logical_and.out", out, |iter| {
             native::pointwise::bitwise_logical::logical_and_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::logical_and(iter, self_, other)
@@ -94,7 +94,7 @@ operator! {
     /// `self != 0 or other != 0`, element by element.
     LOGICAL_OR: "logical_or(Tensor self, Tensor other) -> Tensor", logical_or(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("logical_or", |iter| {
             native::pointwise::bitwise_logical::logical_or_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::logical_or(iter, self_, other)
@@ -108,7 +108,7 @@ operator! {
     /// `self != 0 or other != 0`, element by element.
     LOGICAL_OR_: "logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)", logical_or_(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("logical_or_", self_, |iter| {
             native::pointwise::bitwise_logical::logical_or_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::logical_or(iter, self_, other)
@@ -122,7 +122,7 @@ operator! {
     /// `self != 0 or other != 0`, element by element.
     LOGICAL_OR_OUT: "logical_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         logical_or_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("logical_or.out", out, |iter| {
             native::pointwise::bitwise_logical::logical_or_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::logical_or(iter, self_, other)
@@ -136,7 +136,7 @@ operator! {
     /// `(self != 0) != (other != 0)`, element by element.
     LOGICAL_XOR: "logical_xor(Tensor self, Tensor other) -> Tensor", logical_xor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("logical_xor", |iter| {
             native::pointwise::bitwise_logical::logical_xor_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::logical_xor(iter, self_, other)
@@ -150,7 +150,7 @@ operator! {
     /// `(self != 0) != (other != 0)`, element by element.
     LOGICAL_XOR_: "logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)", logical_xor_(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("logical_xor_", self_, |iter| {
             native::pointwise::bitwise_logical::logical_xor_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::logical_xor(iter, self_, other)
@@ -164,7 +164,7 @@ operator! {
     /// `(self != 0) != (other != 0)`, element by element.
     LOGICAL_XOR_OUT: "logical_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         logical_xor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("logical_xor.out", out, |iter| {
             native::pointwise::bitwise_logical::logical_xor_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::logical_xor(iter, self_, other)
@@ -177,7 +177,7 @@ operator! {
 operator! {
     /// `~self`, bitwise not; for bool, logical not.
     BITWISE_NOT: "bitwise_not(Tensor self) -> Tensor", bitwise_not(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("bitwise_not", |iter| {
             native::pointwise::bitwise_logical::bitwise_not_meta(iter, self_)?;
             native::pointwise::bitwise_logical::bitwise_not(iter, self_)
@@ -190,7 +190,7 @@ operator! {
 operator! {
     /// `~self`, bitwise not; for bool, logical not.
     BITWISE_NOT_: "bitwise_not_(Tensor(a!) self) -> Tensor(a!)", bitwise_not_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("bitwise_not_", self_, |iter| {
             native::pointwise::bitwise_logical::bitwise_not_meta(iter, self_)?;
             native::pointwise::bitwise_logical::bitwise_not(iter, self_)
@@ -204,7 +204,7 @@ operator! {
     /// `~self`, bitwise not; for bool, logical not.
     BITWISE_NOT_OUT: "bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", bitwise_not_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("bitwise_not.out", out, |iter| {
             native::pointwise::bitwise_logical::bitwise_not_meta(iter, self_)?;
             native::pointwise::bitwise_logical::bitwise_not(iter, self_)
@@ -218,7 +218,7 @@ operator! {
     /// `self & other`, bitwise and; for bool, logical and.
     BITWISE_AND_TENSOR: "bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", bitwise_and_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("bitwise_and.Tensor", |iter| {
             native::pointwise::bitwise_logical::bitwise_and_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::bitwise_and(iter, self_, other)
@@ -232,7 +232,7 @@ operator! {
     /// `self & other`, bitwise and; for bool, logical and.
     BITWISE_AND__TENSOR: "bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         bitwise_and__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("bitwise_and_.Tensor", self_, |iter| {
             native::pointwise::bitwise_logical::bitwise_and_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::bitwise_and(iter, self_, other)
@@ -246,7 +246,7 @@ operator! {
     /// `self & other`, bitwise and; for bool, logical and.
     BITWISE_AND_TENSOR_OUT: "bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         bitwise_and_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("bitwise_and.Tensor_out", out, |iter| {
             native::pointwise::bitwise_logical::bitwise_and_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::bitwise_and(iter, self_, other)
@@ -291,7 +291,7 @@ operator! {
     /// `self | other`, bitwise or; for bool, logical or.
     BITWISE_OR_TENSOR: "bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", bitwise_or_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("bitwise_or.Tensor", |iter| {
             native::pointwise::bitwise_logical::bitwise_or_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::bitwise_or(iter, self_, other)
@@ -305,7 +305,7 @@ operator! {
     /// `self | other`, bitwise or; for bool, logical or.
     BITWISE_OR__TENSOR: "bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         bitwise_or__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("bitwise_or_.Tensor", self_, |iter| {
             native::pointwise::bitwise_logical::bitwise_or_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::bitwise_or(iter, self_, other)
@@ -319,7 +319,7 @@ operator! {
     /// `self | other`, bitwise or; for bool, logical or.
     BITWISE_OR_TENSOR_OUT: "bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         bitwise_or_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("bitwise_or.Tensor_out", out, |iter| {
             native::pointwise::bitwise_logical::bitwise_or_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::bitwise_or(iter, self_, other)
@@ -364,7 +364,7 @@ operator! {
     /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
     BITWISE_XOR_TENSOR: "bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", bitwise_xor_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("bitwise_xor.Tensor", |iter| {
             native::pointwise::bitwise_logical::bitwise_xor_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::bitwise_xor(iter, self_, other)
@@ -378,7 +378,7 @@ operator! {
     /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
     BITWISE_XOR__TENSOR: "bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         bitwise_xor__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("bitwise_xor_.Tensor", self_, |iter| {
             native::pointwise::bitwise_logical::bitwise_xor_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::bitwise_xor(iter, self_, other)
@@ -392,7 +392,7 @@ operator! {
     /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
     BITWISE_XOR_TENSOR_OUT: "bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         bitwise_xor_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("bitwise_xor.Tensor_out", out, |iter| {
             native::pointwise::bitwise_logical::bitwise_xor_meta(iter, self_, other)?;
             native::pointwise::bitwise_logical::bitwise_xor(iter, self_, other)

@@ -10,7 +10,7 @@ use crate::{Tensor, native};
 operator! {
     /// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
     CAT: "cat(Tensor[] tensors, int dim=0) -> Tensor", cat(tensors: &[Tensor], dim: i64) -> Tensor, by [tensors];
-    Cpu => {
+    Cpu + Cuda => {
         if tensors.was_resized() {
             return kernel(&tensors.snapshot(), dim);
         }
@@ -30,7 +30,7 @@ operator! {
     /// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
     CAT_OUT: "cat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)", cat_out(tensors: &[Tensor],
         dim: i64, out: &Tensor) -> (), by [tensors, out];
-    Cpu => {
+    Cpu + Cuda => {
         if tensors.was_resized() {
             return kernel(&tensors.snapshot(), dim, out);
         }

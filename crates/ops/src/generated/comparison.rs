@@ -11,7 +11,7 @@ operator! {
     /// `self == other`, element by element; NaN equals nothing.
     EQ_TENSOR: "eq.Tensor(Tensor self, Tensor other) -> Tensor", eq_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("eq.Tensor", |iter| {
             native::pointwise::comparison::eq_meta(iter, self_, other)?;
             native::pointwise::comparison::eq(iter, self_, other)
@@ -24,7 +24,7 @@ operator! {
     /// `self == other`, element by element; NaN equals nothing.
     EQ__TENSOR: "eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", eq__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("eq_.Tensor", self_, |iter| {
             native::pointwise::comparison::eq_meta(iter, self_, other)?;
             native::pointwise::comparison::eq(iter, self_, other)
@@ -37,7 +37,7 @@ operator! {
     /// `self == other`, element by element; NaN equals nothing.
     EQ_TENSOR_OUT: "eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         eq_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("eq.Tensor_out", out, |iter| {
             native::pointwise::comparison::eq_meta(iter, self_, other)?;
             native::pointwise::comparison::eq(iter, self_, other)
@@ -50,7 +50,7 @@ operator! {
     /// `self == other`, for a number `other`.
     EQ_SCALAR: "eq.Scalar(Tensor self, Scalar other) -> Tensor", eq_scalar(self_: &Tensor, other: Scalar) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("eq.Scalar", |iter| {
             native::pointwise::comparison::eq_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::eq_scalar(iter, self_, other)
@@ -64,7 +64,7 @@ operator! {
     /// `self == other`, for a number `other`.
     EQ__SCALAR: "eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", eq__scalar(self_: &Tensor,
         other: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("eq_.Scalar", self_, |iter| {
             native::pointwise::comparison::eq_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::eq_scalar(iter, self_, other)
@@ -78,7 +78,7 @@ operator! {
     /// `self == other`, for a number `other`.
     EQ_SCALAR_OUT: "eq.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
         eq_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("eq.Scalar_out", out, |iter| {
             native::pointwise::comparison::eq_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::eq_scalar(iter, self_, other)
@@ -92,7 +92,7 @@ operator! {
     /// `self != other`, element by element; NaN differs from everything.
     NE_TENSOR: "ne.Tensor(Tensor self, Tensor other) -> Tensor", ne_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("ne.Tensor", |iter| {
             native::pointwise::comparison::ne_meta(iter, self_, other)?;
             native::pointwise::comparison::ne(iter, self_, other)
@@ -105,7 +105,7 @@ operator! {
     /// `self != other`, element by element; NaN differs from everything.
     NE__TENSOR: "ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", ne__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("ne_.Tensor", self_, |iter| {
             native::pointwise::comparison::ne_meta(iter, self_, other)?;
             native::pointwise::comparison::ne(iter, self_, other)
@@ -118,7 +118,7 @@ operator! {
     /// `self != other`, element by element; NaN differs from everything.
     NE_TENSOR_OUT: "ne.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         ne_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("ne.Tensor_out", out, |iter| {
             native::pointwise::comparison::ne_meta(iter, self_, other)?;
             native::pointwise::comparison::ne(iter, self_, other)
@@ -131,7 +131,7 @@ operator! {
     /// `self != other`, for a number `other`.
     NE_SCALAR: "ne.Scalar(Tensor self, Scalar other) -> Tensor", ne_scalar(self_: &Tensor, other: Scalar) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("ne.Scalar", |iter| {
             native::pointwise::comparison::ne_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::ne_scalar(iter, self_, other)
@@ -145,7 +145,7 @@ operator! {
     /// `self != other`, for a number `other`.
     NE__SCALAR: "ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", ne__scalar(self_: &Tensor,
         other: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("ne_.Scalar", self_, |iter| {
             native::pointwise::comparison::ne_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::ne_scalar(iter, self_, other)
@@ -159,7 +159,7 @@ operator! {
     /// `self != other`, for a number `other`.
     NE_SCALAR_OUT: "ne.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
         ne_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("ne.Scalar_out", out, |iter| {
             native::pointwise::comparison::ne_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::ne_scalar(iter, self_, other)
@@ -173,7 +173,7 @@ operator! {
     /// `self < other`, element by element.
     LT_TENSOR: "lt.Tensor(Tensor self, Tensor other) -> Tensor", lt_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("lt.Tensor", |iter| {
             native::pointwise::comparison::lt_meta(iter, self_, other)?;
             native::pointwise::comparison::lt(iter, self_, other)
@@ -186,7 +186,7 @@ operator! {
     /// `self < other`, element by element.
     LT__TENSOR: "lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", lt__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("lt_.Tensor", self_, |iter| {
             native::pointwise::comparison::lt_meta(iter, self_, other)?;
             native::pointwise::comparison::lt(iter, self_, other)
@@ -199,7 +199,7 @@ operator! {
     /// `self < other`, element by element.
     LT_TENSOR_OUT: "lt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         lt_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("lt.Tensor_out", out, |iter| {
             native::pointwise::comparison::lt_meta(iter, self_, other)?;
             native::pointwise::comparison::lt(iter, self_, other)
@@ -212,7 +212,7 @@ operator! {
     /// `self < other`, for a number `other`.
     LT_SCALAR: "lt.Scalar(Tensor self, Scalar other) -> Tensor", lt_scalar(self_: &Tensor, other: Scalar) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("lt.Scalar", |iter| {
             native::pointwise::comparison::lt_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::lt_scalar(iter, self_, other)
@@ -226,7 +226,7 @@ operator! {
     /// `self < other`, for a number `other`.
     LT__SCALAR: "lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", lt__scalar(self_: &Tensor,
         other: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("lt_.Scalar", self_, |iter| {
             native::pointwise::comparison::lt_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::lt_scalar(iter, self_, other)
@@ -240,7 +240,7 @@ operator! {
     /// `self < other`, for a number `other`.
     LT_SCALAR_OUT: "lt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
         lt_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("lt.Scalar_out", out, |iter| {
             native::pointwise::comparison::lt_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::lt_scalar(iter, self_, other)
@@ -254,7 +254,7 @@ operator! {
     /// `self <= other`, element by element.
     LE_TENSOR: "le.Tensor(Tensor self, Tensor other) -> Tensor", le_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("le.Tensor", |iter| {
             native::pointwise::comparison::le_meta(iter, self_, other)?;
             native::pointwise::comparison::le(iter, self_, other)
@@ -267,7 +267,7 @@ operator! {
     /// `self <= other`, element by element.
     LE__TENSOR: "le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", le__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("le_.Tensor", self_, |iter| {
             native::pointwise::comparison::le_meta(iter, self_, other)?;
             native::pointwise::comparison::le(iter, self_, other)
@@ -280,7 +280,7 @@ operator! {
     /// `self <= other`, element by element.
     LE_TENSOR_OUT: "le.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         le_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("le.Tensor_out", out, |iter| {
             native::pointwise::comparison::le_meta(iter, self_, other)?;
             native::pointwise::comparison::le(iter, self_, other)
@@ -293,7 +293,7 @@ operator! {
     /// `self <= other`, for a number `other`.
     LE_SCALAR: "le.Scalar(Tensor self, Scalar other) -> Tensor", le_scalar(self_: &Tensor, other: Scalar) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("le.Scalar", |iter| {
             native::pointwise::comparison::le_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::le_scalar(iter, self_, other)
@@ -307,7 +307,7 @@ operator! {
     /// `self <= other`, for a number `other`.
     LE__SCALAR: "le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", le__scalar(self_: &Tensor,
         other: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("le_.Scalar", self_, |iter| {
             native::pointwise::comparison::le_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::le_scalar(iter, self_, other)
@@ -321,7 +321,7 @@ operator! {
     /// `self <= other`, for a number `other`.
     LE_SCALAR_OUT: "le.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
         le_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("le.Scalar_out", out, |iter| {
             native::pointwise::comparison::le_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::le_scalar(iter, self_, other)
@@ -335,7 +335,7 @@ operator! {
     /// `self > other`, element by element.
     GT_TENSOR: "gt.Tensor(Tensor self, Tensor other) -> Tensor", gt_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("gt.Tensor", |iter| {
             native::pointwise::comparison::gt_meta(iter, self_, other)?;
             native::pointwise::comparison::gt(iter, self_, other)
@@ -348,7 +348,7 @@ operator! {
     /// `self > other`, element by element.
     GT__TENSOR: "gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", gt__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("gt_.Tensor", self_, |iter| {
             native::pointwise::comparison::gt_meta(iter, self_, other)?;
             native::pointwise::comparison::gt(iter, self_, other)
@@ -361,7 +361,7 @@ operator! {
     /// `self > other`, element by element.
     GT_TENSOR_OUT: "gt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         gt_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("gt.Tensor_out", out, |iter| {
             native::pointwise::comparison::gt_meta(iter, self_, other)?;
             native::pointwise::comparison::gt(iter, self_, other)
@@ -374,7 +374,7 @@ operator! {
     /// `self > other`, for a number `other`.
     GT_SCALAR: "gt.Scalar(Tensor self, Scalar other) -> Tensor", gt_scalar(self_: &Tensor, other: Scalar) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("gt.Scalar", |iter| {
             native::pointwise::comparison::gt_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::gt_scalar(iter, self_, other)
@@ -388,7 +388,7 @@ operator! {
     /// `self > other`, for a number `other`.
     GT__SCALAR: "gt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", gt__scalar(self_: &Tensor,
         other: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("gt_.Scalar", self_, |iter| {
             native::pointwise::comparison::gt_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::gt_scalar(iter, self_, other)
@@ -402,7 +402,7 @@ operator! {
     /// `self > other`, for a number `other`.
     GT_SCALAR_OUT: "gt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
         gt_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("gt.Scalar_out", out, |iter| {
             native::pointwise::comparison::gt_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::gt_scalar(iter, self_, other)
@@ -416,7 +416,7 @@ operator! {
     /// `self >= other`, element by element.
     GE_TENSOR: "ge.Tensor(Tensor self, Tensor other) -> Tensor", ge_tensor(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("ge.Tensor", |iter| {
             native::pointwise::comparison::ge_meta(iter, self_, other)?;
             native::pointwise::comparison::ge(iter, self_, other)
@@ -429,7 +429,7 @@ operator! {
     /// `self >= other`, element by element.
     GE__TENSOR: "ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", ge__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("ge_.Tensor", self_, |iter| {
             native::pointwise::comparison::ge_meta(iter, self_, other)?;
             native::pointwise::comparison::ge(iter, self_, other)
@@ -442,7 +442,7 @@ operator! {
     /// `self >= other`, element by element.
     GE_TENSOR_OUT: "ge.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         ge_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("ge.Tensor_out", out, |iter| {
             native::pointwise::comparison::ge_meta(iter, self_, other)?;
             native::pointwise::comparison::ge(iter, self_, other)
@@ -455,7 +455,7 @@ operator! {
     /// `self >= other`, for a number `other`.
     GE_SCALAR: "ge.Scalar(Tensor self, Scalar other) -> Tensor", ge_scalar(self_: &Tensor, other: Scalar) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("ge.Scalar", |iter| {
             native::pointwise::comparison::ge_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::ge_scalar(iter, self_, other)
@@ -469,7 +469,7 @@ operator! {
     /// `self >= other`, for a number `other`.
     GE__SCALAR: "ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", ge__scalar(self_: &Tensor,
         other: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("ge_.Scalar", self_, |iter| {
             native::pointwise::comparison::ge_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::ge_scalar(iter, self_, other)
@@ -483,7 +483,7 @@ operator! {
     /// `self >= other`, for a number `other`.
     GE_SCALAR_OUT: "ge.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
         ge_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("ge.Scalar_out", out, |iter| {
             native::pointwise::comparison::ge_scalar_meta(iter, self_, other)?;
             native::pointwise::comparison::ge_scalar(iter, self_, other)
@@ -496,7 +496,7 @@ operator! {
 operator! {
     /// Whether each element is NaN.
     ISNAN: "isnan(Tensor self) -> Tensor", isnan(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("isnan", |iter| {
             native::pointwise::comparison::isnan_meta(iter, self_)?;
             native::pointwise::comparison::isnan(iter, self_)
@@ -509,7 +509,7 @@ operator! {
     /// Whether each element is NaN.
     ISNAN_OUT: "isnan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", isnan_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("isnan.out", out, |iter| {
             native::pointwise::comparison::isnan_meta(iter, self_)?;
             native::pointwise::comparison::isnan(iter, self_)
@@ -521,7 +521,7 @@ operator! {
 operator! {
     /// Whether each element is neither infinite nor NaN.
     ISFINITE: "isfinite(Tensor self) -> Tensor", isfinite(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("isfinite", |iter| {
             native::pointwise::comparison::isfinite_meta(iter, self_)?;
             native::pointwise::comparison::isfinite(iter, self_)
@@ -533,7 +533,7 @@ operator! {
 operator! {
     /// Whether each element is infinite.
     ISINF: "isinf(Tensor self) -> Tensor", isinf(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("isinf", |iter| {
             native::pointwise::comparison::isinf_meta(iter, self_)?;
             native::pointwise::comparison::isinf(iter, self_)
@@ -546,7 +546,7 @@ operator! {
     /// Whether each element is infinite.
     ISINF_OUT: "isinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", isinf_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("isinf.out", out, |iter| {
             native::pointwise::comparison::isinf_meta(iter, self_)?;
             native::pointwise::comparison::isinf(iter, self_)
@@ -558,7 +558,7 @@ operator! {
 operator! {
     /// Whether each element has its sign bit set, as -0 has.
     SIGNBIT: "signbit(Tensor self) -> Tensor", signbit(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("signbit", |iter| {
             native::pointwise::comparison::signbit_meta(iter, self_)?;
             native::pointwise::comparison::signbit(iter, self_)
@@ -571,7 +571,7 @@ operator! {
     /// Whether each element has its sign bit set, as -0 has.
     SIGNBIT_OUT: "signbit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", signbit_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("signbit.out", out, |iter| {
             native::pointwise::comparison::signbit_meta(iter, self_)?;
             native::pointwise::comparison::signbit(iter, self_)
@@ -584,7 +584,7 @@ operator! {
     /// Whether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`.
     ISCLOSE: "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
         isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("isclose", |iter| {
             native::pointwise::comparison::isclose_meta(iter, self_, other, rtol, atol, equal_nan)?;
             native::pointwise::comparison::isclose(iter, self_, other, rtol, atol, equal_nan)
@@ -611,7 +611,7 @@ operator! {
 operator! {
     /// Whether each element is positive infinity.
     ISPOSINF: "isposinf(Tensor self) -> Tensor", isposinf(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("isposinf", |iter| {
             native::pointwise::comparison::isposinf_meta(iter, self_)?;
             native::pointwise::comparison::isposinf(iter, self_)
@@ -624,7 +624,7 @@ operator! {
     /// Whether each element is positive infinity.
     ISPOSINF_OUT: "isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", isposinf_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("isposinf.out", out, |iter| {
             native::pointwise::comparison::isposinf_meta(iter, self_)?;
             native::pointwise::comparison::isposinf(iter, self_)
@@ -636,7 +636,7 @@ operator! {
 operator! {
     /// Whether each element is negative infinity.
     ISNEGINF: "isneginf(Tensor self) -> Tensor", isneginf(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("isneginf", |iter| {
             native::pointwise::comparison::isneginf_meta(iter, self_)?;
             native::pointwise::comparison::isneginf(iter, self_)
@@ -649,7 +649,7 @@ operator! {
     /// Whether each element is negative infinity.
     ISNEGINF_OUT: "isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", isneginf_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("isneginf.out", out, |iter| {
             native::pointwise::comparison::isneginf_meta(iter, self_)?;
             native::pointwise::comparison::isneginf(iter, self_)

@@ -70,7 +70,7 @@ operator! {
     /// Fills `self` with `value`.
     FILL__SCALAR: "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", fill__scalar(self_: &Tensor,
         value: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         if self_.was_resized() {
             return kernel(&self_.snapshot(), value);
         }

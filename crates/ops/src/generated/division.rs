@@ -12,7 +12,7 @@ operator! {
     /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
     DIV_TENSOR_MODE: "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
         div_tensor_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("div.Tensor_mode", |iter| {
             native::pointwise::division::div_mode_meta(iter, self_, other, rounding_mode)?;
             native::pointwise::division::div_mode(iter, self_, other, rounding_mode)
@@ -26,7 +26,7 @@ operator! {
     /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
     DIV__TENSOR_MODE: "div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)",
         div__tensor_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("div_.Tensor_mode", self_, |iter| {
             native::pointwise::division::div_mode_meta(iter, self_, other, rounding_mode)?;
             native::pointwise::division::div_mode(iter, self_, other, rounding_mode)
@@ -41,7 +41,7 @@ operator! {
     DIV_OUT_MODE: "div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
         div_out_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>, out: &Tensor) -> (), by [self_,
         other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("div.out_mode", out, |iter| {
             native::pointwise::division::div_mode_meta(iter, self_, other, rounding_mode)?;
             native::pointwise::division::div_mode(iter, self_, other, rounding_mode)
@@ -80,7 +80,7 @@ operator! {
     /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
     FLOOR_DIVIDE: "floor_divide(Tensor self, Tensor other) -> Tensor", floor_divide(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("floor_divide", |iter| {
             native::pointwise::division::floor_divide_meta(iter, self_, other)?;
             native::pointwise::division::floor_divide(iter, self_, other)
@@ -94,7 +94,7 @@ operator! {
     /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
     FLOOR_DIVIDE__TENSOR: "floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         floor_divide__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("floor_divide_.Tensor", self_, |iter| {
             native::pointwise::division::floor_divide_meta(iter, self_, other)?;
             native::pointwise::division::floor_divide(iter, self_, other)
@@ -108,7 +108,7 @@ operator! {
     /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
     FLOOR_DIVIDE_OUT: "floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         floor_divide_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("floor_divide.out", out, |iter| {
             native::pointwise::division::floor_divide_meta(iter, self_, other)?;
             native::pointwise::division::floor_divide(iter, self_, other)
@@ -184,7 +184,7 @@ operator! {
     /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
     REMAINDER_TENSOR: "remainder.Tensor(Tensor self, Tensor other) -> Tensor", remainder_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("remainder.Tensor", |iter| {
             native::pointwise::division::remainder_meta(iter, self_, other)?;
             native::pointwise::division::remainder(iter, self_, other)
@@ -198,7 +198,7 @@ operator! {
     /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
     REMAINDER__TENSOR: "remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         remainder__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("remainder_.Tensor", self_, |iter| {
             native::pointwise::division::remainder_meta(iter, self_, other)?;
             native::pointwise::division::remainder(iter, self_, other)
@@ -212,7 +212,7 @@ operator! {
     /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
     REMAINDER_TENSOR_OUT: "remainder.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         remainder_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("remainder.Tensor_out", out, |iter| {
             native::pointwise::division::remainder_meta(iter, self_, other)?;
             native::pointwise::division::remainder(iter, self_, other)
@@ -267,7 +267,7 @@ operator! {
     /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
     FMOD_TENSOR: "fmod.Tensor(Tensor self, Tensor other) -> Tensor", fmod_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("fmod.Tensor", |iter| {
             native::pointwise::division::fmod_meta(iter, self_, other)?;
             native::pointwise::division::fmod(iter, self_, other)
@@ -280,7 +280,7 @@ operator! {
     /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
     FMOD__TENSOR: "fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", fmod__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("fmod_.Tensor", self_, |iter| {
             native::pointwise::division::fmod_meta(iter, self_, other)?;
             native::pointwise::division::fmod(iter, self_, other)
@@ -294,7 +294,7 @@ operator! {
     /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
     FMOD_TENSOR_OUT: "fmod.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         fmod_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("fmod.Tensor_out", out, |iter| {
             native::pointwise::division::fmod_meta(iter, self_, other)?;
             native::pointwise::division::fmod(iter, self_, other)

@@ -11,7 +11,7 @@ use flambeau_core::Scalar;
 operator! {
     /// The greatest common divisor; 0 for two zeros.
     GCD: "gcd(Tensor self, Tensor other) -> Tensor", gcd(self_: &Tensor, other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("gcd", |iter| {
             native::pointwise::gcd_lcm_shift::gcd_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::gcd(iter, self_, other)
@@ -24,7 +24,7 @@ operator! {
     /// The greatest common divisor; 0 for two zeros.
     GCD_: "gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)", gcd_(self_: &Tensor, other: &Tensor) -> (), by [self_,
         other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("gcd_", self_, |iter| {
             native::pointwise::gcd_lcm_shift::gcd_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::gcd(iter, self_, other)
@@ -37,7 +37,7 @@ operator! {
     /// The greatest common divisor; 0 for two zeros.
     GCD_OUT: "gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", gcd_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("gcd.out", out, |iter| {
             native::pointwise::gcd_lcm_shift::gcd_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::gcd(iter, self_, other)
@@ -49,7 +49,7 @@ operator! {
 operator! {
     /// The least common multiple; 0 if one of the numbers is 0.
     LCM: "lcm(Tensor self, Tensor other) -> Tensor", lcm(self_: &Tensor, other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("lcm", |iter| {
             native::pointwise::gcd_lcm_shift::lcm_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::lcm(iter, self_, other)
@@ -62,7 +62,7 @@ operator! {
     /// The least common multiple; 0 if one of the numbers is 0.
     LCM_: "lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)", lcm_(self_: &Tensor, other: &Tensor) -> (), by [self_,
         other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("lcm_", self_, |iter| {
             native::pointwise::gcd_lcm_shift::lcm_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::lcm(iter, self_, other)
@@ -75,7 +75,7 @@ operator! {
     /// The least common multiple; 0 if one of the numbers is 0.
     LCM_OUT: "lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", lcm_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("lcm.out", out, |iter| {
             native::pointwise::gcd_lcm_shift::lcm_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::lcm(iter, self_, other)
@@ -88,7 +88,7 @@ operator! {
     /// `self << other`, the bits of `self` shifted left by `other`.
     BITWISE_LEFT_SHIFT_TENSOR: "bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
         bitwise_left_shift_tensor(self_: &Tensor, other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("bitwise_left_shift.Tensor", |iter| {
             native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
@@ -102,7 +102,7 @@ operator! {
     /// `self << other`, the bits of `self` shifted left by `other`.
     BITWISE_LEFT_SHIFT__TENSOR: "bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         bitwise_left_shift__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("bitwise_left_shift_.Tensor", self_, |iter| {
             native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
@@ -116,7 +116,7 @@ operator! {
     /// `self << other`, the bits of `self` shifted left by `other`.
     BITWISE_LEFT_SHIFT_TENSOR_OUT: "bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         bitwise_left_shift_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("bitwise_left_shift.Tensor_out", out, |iter| {
             native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
@@ -171,7 +171,7 @@ operator! {
     /// `self << other`, the bits of `self` shifted left by `other`.
     __LSHIFT___TENSOR: "__lshift__.Tensor(Tensor self, Tensor other) -> Tensor", __lshift___tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("__lshift__.Tensor", |iter| {
             native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
@@ -185,7 +185,7 @@ operator! {
     /// `self << other`, the bits of `self` shifted left by `other`.
     __ILSHIFT___TENSOR: "__ilshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         __ilshift___tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("__ilshift__.Tensor", self_, |iter| {
             native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
@@ -199,7 +199,7 @@ operator! {
     /// `self << other`, the bits of `self` shifted left by `other`.
     __LSHIFT___TENSOR_OUT: "__lshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         __lshift___tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("__lshift__.Tensor_out", out, |iter| {
             native::pointwise::gcd_lcm_shift::left_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::left_shift(iter, self_, other)
@@ -237,7 +237,7 @@ operator! {
     /// `self >> other`, the bits of `self` shifted right by `other`.
     BITWISE_RIGHT_SHIFT_TENSOR: "bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
         bitwise_right_shift_tensor(self_: &Tensor, other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("bitwise_right_shift.Tensor", |iter| {
             native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
@@ -251,7 +251,7 @@ operator! {
     /// `self >> other`, the bits of `self` shifted right by `other`.
     BITWISE_RIGHT_SHIFT__TENSOR: "bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         bitwise_right_shift__tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("bitwise_right_shift_.Tensor", self_, |iter| {
             native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
@@ -265,7 +265,7 @@ operator! {
     /// `self >> other`, the bits of `self` shifted right by `other`.
     BITWISE_RIGHT_SHIFT_TENSOR_OUT: "bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         bitwise_right_shift_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("bitwise_right_shift.Tensor_out", out, |iter| {
             native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
@@ -320,7 +320,7 @@ operator! {
     /// `self >> other`, the bits of `self` shifted right by `other`.
     __RSHIFT___TENSOR: "__rshift__.Tensor(Tensor self, Tensor other) -> Tensor", __rshift___tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("__rshift__.Tensor", |iter| {
             native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
@@ -334,7 +334,7 @@ operator! {
     /// `self >> other`, the bits of `self` shifted right by `other`.
     __IRSHIFT___TENSOR: "__irshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         __irshift___tensor(self_: &Tensor, other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("__irshift__.Tensor", self_, |iter| {
             native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)
@@ -348,7 +348,7 @@ operator! {
     /// `self >> other`, the bits of `self` shifted right by `other`.
     __RSHIFT___TENSOR_OUT: "__rshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         __rshift___tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("__rshift__.Tensor_out", out, |iter| {
             native::pointwise::gcd_lcm_shift::right_shift_meta(iter, self_, other)?;
             native::pointwise::gcd_lcm_shift::right_shift(iter, self_, other)

@@ -11,7 +11,7 @@ operator! {
     /// `self^exponent`, for a number `exponent`, which must not be negative for integers.
     POW_TENSOR_SCALAR: "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow_tensor_scalar(self_: &Tensor,
         exponent: Scalar) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("pow.Tensor_Scalar", |iter| {
             native::pointwise::pow::pow_scalar_meta(iter, self_, exponent)?;
             native::pointwise::pow::pow_scalar(iter, self_, exponent)
@@ -25,7 +25,7 @@ operator! {
     /// `self^exponent`, for a number `exponent`, which must not be negative for integers.
     POW__SCALAR: "pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)", pow__scalar(self_: &Tensor,
         exponent: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("pow_.Scalar", self_, |iter| {
             native::pointwise::pow::pow_scalar_meta(iter, self_, exponent)?;
             native::pointwise::pow::pow_scalar(iter, self_, exponent)
@@ -39,7 +39,7 @@ operator! {
     /// `self^exponent`, for a number `exponent`, which must not be negative for integers.
     POW_TENSOR_SCALAR_OUT: "pow.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
         pow_tensor_scalar_out(self_: &Tensor, exponent: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("pow.Tensor_Scalar_out", out, |iter| {
             native::pointwise::pow::pow_scalar_meta(iter, self_, exponent)?;
             native::pointwise::pow::pow_scalar(iter, self_, exponent)
@@ -53,7 +53,7 @@ operator! {
     /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
     POW_TENSOR_TENSOR: "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", pow_tensor_tensor(self_: &Tensor,
         exponent: &Tensor) -> Tensor, by [self_, exponent];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("pow.Tensor_Tensor", |iter| {
             native::pointwise::pow::pow_meta(iter, self_, exponent)?;
             native::pointwise::pow::pow(iter, self_, exponent)
@@ -66,7 +66,7 @@ operator! {
     /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
     POW__TENSOR: "pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)", pow__tensor(self_: &Tensor,
         exponent: &Tensor) -> (), by [self_, exponent];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("pow_.Tensor", self_, |iter| {
             native::pointwise::pow::pow_meta(iter, self_, exponent)?;
             native::pointwise::pow::pow(iter, self_, exponent)
@@ -79,7 +79,7 @@ operator! {
     /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
     POW_TENSOR_TENSOR_OUT: "pow.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
         pow_tensor_tensor_out(self_: &Tensor, exponent: &Tensor, out: &Tensor) -> (), by [self_, exponent, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("pow.Tensor_Tensor_out", out, |iter| {
             native::pointwise::pow::pow_meta(iter, self_, exponent)?;
             native::pointwise::pow::pow(iter, self_, exponent)
@@ -93,7 +93,7 @@ operator! {
     /// `self^exponent`, for a number `self`.
     POW_SCALAR: "pow.Scalar(Scalar self, Tensor exponent) -> Tensor", pow_scalar(self_: Scalar,
         exponent: &Tensor) -> Tensor, by [exponent];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("pow.Scalar", |iter| {
             native::pointwise::pow::pow_of_scalar_meta(iter, self_, exponent)?;
             native::pointwise::pow::pow_of_scalar(iter, self_, exponent)
@@ -107,7 +107,7 @@ operator! {
     /// `self^exponent`, for a number `self`.
     POW_SCALAR_OUT: "pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
         pow_scalar_out(self_: Scalar, exponent: &Tensor, out: &Tensor) -> (), by [exponent, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("pow.Scalar_out", out, |iter| {
             native::pointwise::pow::pow_of_scalar_meta(iter, self_, exponent)?;
             native::pointwise::pow::pow_of_scalar(iter, self_, exponent)

@@ -18,7 +18,7 @@ operator! {
 operator! {
     /// `sin(pi * self) / (pi * self)`, but 1 at 0.
     SINC: "sinc(Tensor self) -> Tensor", sinc(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("sinc", |iter| {
             native::pointwise::special::sinc_meta(iter, self_)?;
             native::pointwise::special::sinc(iter, self_)
@@ -30,7 +30,7 @@ operator! {
 operator! {
     /// `sin(pi * self) / (pi * self)`, but 1 at 0.
     SINC_: "sinc_(Tensor(a!) self) -> Tensor(a!)", sinc_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("sinc_", self_, |iter| {
             native::pointwise::special::sinc_meta(iter, self_)?;
             native::pointwise::special::sinc(iter, self_)
@@ -43,7 +43,7 @@ operator! {
     /// `sin(pi * self) / (pi * self)`, but 1 at 0.
     SINC_OUT: "sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sinc_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("sinc.out", out, |iter| {
             native::pointwise::special::sinc_meta(iter, self_)?;
             native::pointwise::special::sinc(iter, self_)
@@ -56,7 +56,7 @@ operator! {
     /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
     LOGIT: "logit(Tensor self, float? eps=None) -> Tensor", logit(self_: &Tensor, eps: Option<f64>) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("logit", |iter| {
             native::pointwise::special::logit_meta(iter, self_, eps)?;
             native::pointwise::special::logit(iter, self_, eps)
@@ -69,7 +69,7 @@ operator! {
     /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
     LOGIT_: "logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)", logit_(self_: &Tensor, eps: Option<f64>) -> (),
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("logit_", self_, |iter| {
             native::pointwise::special::logit_meta(iter, self_, eps)?;
             native::pointwise::special::logit(iter, self_, eps)
@@ -82,7 +82,7 @@ operator! {
     /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
     LOGIT_OUT: "logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)", logit_out(self_: &Tensor,
         eps: Option<f64>, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("logit.out", out, |iter| {
             native::pointwise::special::logit_meta(iter, self_, eps)?;
             native::pointwise::special::logit(iter, self_, eps)
@@ -95,7 +95,7 @@ operator! {
     /// `self * log(other)`, but 0 where `self` is 0.
     XLOGY_TENSOR: "xlogy.Tensor(Tensor self, Tensor other) -> Tensor", xlogy_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("xlogy.Tensor", |iter| {
             native::pointwise::special::xlogy_meta(iter, self_, other)?;
             native::pointwise::special::xlogy(iter, self_, other)
@@ -108,7 +108,7 @@ operator! {
     /// `self * log(other)`, but 0 where `self` is 0.
     XLOGY__TENSOR: "xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", xlogy__tensor(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("xlogy_.Tensor", self_, |iter| {
             native::pointwise::special::xlogy_meta(iter, self_, other)?;
             native::pointwise::special::xlogy(iter, self_, other)
@@ -122,7 +122,7 @@ operator! {
     /// `self * log(other)`, but 0 where `self` is 0.
     XLOGY_OUTTENSOR: "xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         xlogy_outtensor(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("xlogy.OutTensor", out, |iter| {
             native::pointwise::special::xlogy_meta(iter, self_, other)?;
             native::pointwise::special::xlogy(iter, self_, other)
@@ -176,7 +176,7 @@ operator! {
     /// `self * log(1 + other)`, but 0 where `self` is 0.
     SPECIAL_XLOG1PY: "special_xlog1py(Tensor self, Tensor other) -> Tensor", special_xlog1py(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("special_xlog1py", |iter| {
             native::pointwise::special::xlog1py_meta(iter, self_, other)?;
             native::pointwise::special::xlog1py(iter, self_, other)
@@ -190,7 +190,7 @@ operator! {
     /// `self * log(1 + other)`, but 0 where `self` is 0.
     SPECIAL_XLOG1PY_OUT: "special_xlog1py.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("special_xlog1py.out", out, |iter| {
             native::pointwise::special::xlog1py_meta(iter, self_, other)?;
             native::pointwise::special::xlog1py(iter, self_, other)
@@ -238,7 +238,7 @@ operator! {
     /// `log(exp(self) + exp(other))`, without overflow of the exponentials.
     LOGADDEXP: "logaddexp(Tensor self, Tensor other) -> Tensor", logaddexp(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("logaddexp", |iter| {
             native::pointwise::special::logaddexp_meta(iter, self_, other)?;
             native::pointwise::special::logaddexp(iter, self_, other)
@@ -251,7 +251,7 @@ operator! {
     /// `log(exp(self) + exp(other))`, without overflow of the exponentials.
     LOGADDEXP_OUT: "logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         logaddexp_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("logaddexp.out", out, |iter| {
             native::pointwise::special::logaddexp_meta(iter, self_, other)?;
             native::pointwise::special::logaddexp(iter, self_, other)
@@ -264,7 +264,7 @@ operator! {
     /// `log2(2^self + 2^other)`, without overflow of the powers.
     LOGADDEXP2: "logaddexp2(Tensor self, Tensor other) -> Tensor", logaddexp2(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("logaddexp2", |iter| {
             native::pointwise::special::logaddexp2_meta(iter, self_, other)?;
             native::pointwise::special::logaddexp2(iter, self_, other)
@@ -277,7 +277,7 @@ operator! {
     /// `log2(2^self + 2^other)`, without overflow of the powers.
     LOGADDEXP2_OUT: "logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         logaddexp2_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("logaddexp2.out", out, |iter| {
             native::pointwise::special::logaddexp2_meta(iter, self_, other)?;
             native::pointwise::special::logaddexp2(iter, self_, other)
@@ -291,7 +291,7 @@ operator! {
     /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
     HEAVISIDE: "heaviside(Tensor self, Tensor values) -> Tensor", heaviside(self_: &Tensor,
         values: &Tensor) -> Tensor, by [self_, values];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("heaviside", |iter| {
             native::pointwise::special::heaviside_meta(iter, self_, values)?;
             native::pointwise::special::heaviside(iter, self_, values)
@@ -304,7 +304,7 @@ operator! {
     /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
     HEAVISIDE_: "heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)", heaviside_(self_: &Tensor,
         values: &Tensor) -> (), by [self_, values];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("heaviside_", self_, |iter| {
             native::pointwise::special::heaviside_meta(iter, self_, values)?;
             native::pointwise::special::heaviside(iter, self_, values)
@@ -318,7 +318,7 @@ operator! {
     /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
     HEAVISIDE_OUT: "heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)",
         heaviside_out(self_: &Tensor, values: &Tensor, out: &Tensor) -> (), by [self_, values, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("heaviside.out", out, |iter| {
             native::pointwise::special::heaviside_meta(iter, self_, values)?;
             native::pointwise::special::heaviside(iter, self_, values)
@@ -332,7 +332,7 @@ operator! {
     /// The next number after `self` in the direction of `other` that the dtype represents.
     NEXTAFTER: "nextafter(Tensor self, Tensor other) -> Tensor", nextafter(self_: &Tensor, other: &Tensor) -> Tensor,
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("nextafter", |iter| {
             native::pointwise::special::nextafter_meta(iter, self_, other)?;
             native::pointwise::special::nextafter(iter, self_, other)
@@ -345,7 +345,7 @@ operator! {
     /// The next number after `self` in the direction of `other` that the dtype represents.
     NEXTAFTER_: "nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)", nextafter_(self_: &Tensor,
         other: &Tensor) -> (), by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("nextafter_", self_, |iter| {
             native::pointwise::special::nextafter_meta(iter, self_, other)?;
             native::pointwise::special::nextafter(iter, self_, other)
@@ -359,7 +359,7 @@ operator! {
     /// The next number after `self` in the direction of `other` that the dtype represents.
     NEXTAFTER_OUT: "nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         nextafter_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("nextafter.out", out, |iter| {
             native::pointwise::special::nextafter_meta(iter, self_, other)?;
             native::pointwise::special::nextafter(iter, self_, other)
@@ -372,7 +372,7 @@ operator! {
     /// `self * 2^other`, rounded once for whole exponents.
     LDEXP_TENSOR: "ldexp.Tensor(Tensor self, Tensor other) -> Tensor", ldexp_tensor(self_: &Tensor,
         other: &Tensor) -> Tensor, by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("ldexp.Tensor", |iter| {
             native::pointwise::special::ldexp_meta(iter, self_, other)?;
             native::pointwise::special::ldexp(iter, self_, other)
@@ -385,7 +385,7 @@ operator! {
     /// `self * 2^other`, rounded once for whole exponents.
     LDEXP_: "ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)", ldexp_(self_: &Tensor, other: &Tensor) -> (),
         by [self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("ldexp_", self_, |iter| {
             native::pointwise::special::ldexp_meta(iter, self_, other)?;
             native::pointwise::special::ldexp(iter, self_, other)
@@ -398,7 +398,7 @@ operator! {
     /// `self * 2^other`, rounded once for whole exponents.
     LDEXP_OUT: "ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", ldexp_out(self_: &Tensor,
         other: &Tensor, out: &Tensor) -> (), by [self_, other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("ldexp.out", out, |iter| {
             native::pointwise::special::ldexp_meta(iter, self_, other)?;
             native::pointwise::special::ldexp(iter, self_, other)
@@ -449,7 +449,7 @@ operator! {
     /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
     NAN_TO_NUM: "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
         nan_to_num(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("nan_to_num", |iter| {
             native::pointwise::special::nan_to_num_meta(iter, self_, nan, posinf, neginf)?;
             native::pointwise::special::nan_to_num(iter, self_, nan, posinf, neginf)
@@ -463,7 +463,7 @@ operator! {
     /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
     NAN_TO_NUM_: "nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)",
         nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("nan_to_num_", self_, |iter| {
             native::pointwise::special::nan_to_num_meta(iter, self_, nan, posinf, neginf)?;
             native::pointwise::special::nan_to_num(iter, self_, nan, posinf, neginf)
@@ -478,7 +478,7 @@ operator! {
     NAN_TO_NUM_OUT: "nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)",
         nan_to_num_out(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("nan_to_num.out", out, |iter| {
             native::pointwise::special::nan_to_num_meta(iter, self_, nan, posinf, neginf)?;
             native::pointwise::special::nan_to_num(iter, self_, nan, posinf, neginf)
@@ -563,7 +563,7 @@ operator! {
 operator! {
     /// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
     SPECIAL_ENTR: "special_entr(Tensor self) -> Tensor", special_entr(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("special_entr", |iter| {
             native::pointwise::special::entr_meta(iter, self_)?;
             native::pointwise::special::entr(iter, self_)
@@ -576,7 +576,7 @@ operator! {
     /// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
     SPECIAL_ENTR_OUT: "special_entr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
         special_entr_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("special_entr.out", out, |iter| {
             native::pointwise::special::entr_meta(iter, self_)?;
             native::pointwise::special::entr(iter, self_)
@@ -588,7 +588,7 @@ operator! {
 operator! {
     /// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
     SPECIAL_NDTR: "special_ndtr(Tensor self) -> Tensor", special_ndtr(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("special_ndtr", |iter| {
             native::pointwise::special::ndtr_meta(iter, self_)?;
             native::pointwise::special::ndtr(iter, self_)
@@ -601,7 +601,7 @@ operator! {
     /// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
     SPECIAL_NDTR_OUT: "special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
         special_ndtr_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("special_ndtr.out", out, |iter| {
             native::pointwise::special::ndtr_meta(iter, self_)?;
             native::pointwise::special::ndtr(iter, self_)
@@ -614,7 +614,7 @@ operator! {
     /// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
     SPECIAL_LOG_NDTR: "special_log_ndtr(Tensor self) -> Tensor", special_log_ndtr(self_: &Tensor) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("special_log_ndtr", |iter| {
             native::pointwise::special::log_ndtr_meta(iter, self_)?;
             native::pointwise::special::log_ndtr(iter, self_)
@@ -627,7 +627,7 @@ operator! {
     /// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
     SPECIAL_LOG_NDTR_OUT: "special_log_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
         special_log_ndtr_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("special_log_ndtr.out", out, |iter| {
             native::pointwise::special::log_ndtr_meta(iter, self_)?;
             native::pointwise::special::log_ndtr(iter, self_)
@@ -639,7 +639,7 @@ operator! {
 operator! {
     /// `exp(self^2) * erfc(self)`, without overflow.
     SPECIAL_ERFCX: "special_erfcx(Tensor self) -> Tensor", special_erfcx(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("special_erfcx", |iter| {
             native::pointwise::special::erfcx_meta(iter, self_)?;
             native::pointwise::special::erfcx(iter, self_)
@@ -652,7 +652,7 @@ operator! {
     /// `exp(self^2) * erfc(self)`, without overflow.
     SPECIAL_ERFCX_OUT: "special_erfcx.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
         special_erfcx_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("special_erfcx.out", out, |iter| {
             native::pointwise::special::erfcx_meta(iter, self_)?;
             native::pointwise::special::erfcx(iter, self_)

@@ -11,7 +11,7 @@ operator! {
     /// `self + weight * (end - self)`, for floating point numbers of one type.
     LERP_TENSOR: "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp_tensor(self_: &Tensor,
         end: &Tensor, weight: &Tensor) -> Tensor, by [self_, end, weight];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("lerp.Tensor", |iter| {
             native::pointwise::ternary::lerp_meta(iter, self_, end, weight)?;
             native::pointwise::ternary::lerp(iter, self_, end, weight)
@@ -25,7 +25,7 @@ operator! {
     /// `self + weight * (end - self)`, for floating point numbers of one type.
     LERP__TENSOR: "lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)",
         lerp__tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> (), by [self_, end, weight];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("lerp_.Tensor", self_, |iter| {
             native::pointwise::ternary::lerp_meta(iter, self_, end, weight)?;
             native::pointwise::ternary::lerp(iter, self_, end, weight)
@@ -40,7 +40,7 @@ operator! {
     LERP_TENSOR_OUT: "lerp.Tensor_out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
         lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &Tensor) -> (), by [self_, end, weight,
         out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("lerp.Tensor_out", out, |iter| {
             native::pointwise::ternary::lerp_meta(iter, self_, end, weight)?;
             native::pointwise::ternary::lerp(iter, self_, end, weight)
@@ -54,7 +54,7 @@ operator! {
     /// `self + weight * (end - self)`, with one weight.
     LERP_SCALAR: "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp_scalar(self_: &Tensor,
         end: &Tensor, weight: Scalar) -> Tensor, by [self_, end];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("lerp.Scalar", |iter| {
             native::pointwise::ternary::lerp_scalar_meta(iter, self_, end, weight)?;
             native::pointwise::ternary::lerp_scalar(iter, self_, end, weight)
@@ -68,7 +68,7 @@ operator! {
     /// `self + weight * (end - self)`, with one weight.
     LERP__SCALAR: "lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)",
         lerp__scalar(self_: &Tensor, end: &Tensor, weight: Scalar) -> (), by [self_, end];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("lerp_.Scalar", self_, |iter| {
             native::pointwise::ternary::lerp_scalar_meta(iter, self_, end, weight)?;
             native::pointwise::ternary::lerp_scalar(iter, self_, end, weight)
@@ -82,7 +82,7 @@ operator! {
     /// `self + weight * (end - self)`, with one weight.
     LERP_SCALAR_OUT: "lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)",
         lerp_scalar_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &Tensor) -> (), by [self_, end, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("lerp.Scalar_out", out, |iter| {
             native::pointwise::ternary::lerp_scalar_meta(iter, self_, end, weight)?;
             native::pointwise::ternary::lerp_scalar(iter, self_, end, weight)
@@ -97,7 +97,7 @@ operator! {
     ADDCMUL: "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
         addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Tensor, by [self_, tensor1,
         tensor2];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("addcmul", |iter| {
             native::pointwise::ternary::addcmul_meta(iter, self_, tensor1, tensor2, value)?;
             native::pointwise::ternary::addcmul(iter, self_, tensor1, tensor2, value)
@@ -112,7 +112,7 @@ operator! {
     ADDCMUL_: "addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
         addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> (), by [self_, tensor1,
         tensor2];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("addcmul_", self_, |iter| {
             native::pointwise::ternary::addcmul_meta(iter, self_, tensor1, tensor2, value)?;
             native::pointwise::ternary::addcmul(iter, self_, tensor1, tensor2, value)
@@ -127,7 +127,7 @@ operator! {
     ADDCMUL_OUT: "addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
         addcmul_out(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar, out: &Tensor) -> (), by [self_,
         tensor1, tensor2, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("addcmul.out", out, |iter| {
             native::pointwise::ternary::addcmul_meta(iter, self_, tensor1, tensor2, value)?;
             native::pointwise::ternary::addcmul(iter, self_, tensor1, tensor2, value)
@@ -142,7 +142,7 @@ operator! {
     ADDCDIV: "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
         addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Tensor, by [self_, tensor1,
         tensor2];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("addcdiv", |iter| {
             native::pointwise::ternary::addcdiv_meta(iter, self_, tensor1, tensor2, value)?;
             native::pointwise::ternary::addcdiv(iter, self_, tensor1, tensor2, value)
@@ -157,7 +157,7 @@ operator! {
     ADDCDIV_: "addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
         addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> (), by [self_, tensor1,
         tensor2];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("addcdiv_", self_, |iter| {
             native::pointwise::ternary::addcdiv_meta(iter, self_, tensor1, tensor2, value)?;
             native::pointwise::ternary::addcdiv(iter, self_, tensor1, tensor2, value)
@@ -172,7 +172,7 @@ operator! {
     ADDCDIV_OUT: "addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
         addcdiv_out(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar, out: &Tensor) -> (), by [self_,
         tensor1, tensor2, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("addcdiv.out", out, |iter| {
             native::pointwise::ternary::addcdiv_meta(iter, self_, tensor1, tensor2, value)?;
             native::pointwise::ternary::addcdiv(iter, self_, tensor1, tensor2, value)
@@ -186,7 +186,7 @@ operator! {
     /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
     CLAMP: "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp(self_: &Tensor,
         min: Option<Scalar>, max: Option<Scalar>) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("clamp", |iter| {
             native::pointwise::ternary::clamp_meta(iter, self_, min, max)?;
             native::pointwise::ternary::clamp(iter, self_, min, max)
@@ -199,7 +199,7 @@ operator! {
     /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
     CLAMP_: "clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)", clamp_(self_: &Tensor,
         min: Option<Scalar>, max: Option<Scalar>) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("clamp_", self_, |iter| {
             native::pointwise::ternary::clamp_meta(iter, self_, min, max)?;
             native::pointwise::ternary::clamp(iter, self_, min, max)
@@ -212,7 +212,7 @@ operator! {
     /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
     CLAMP_OUT: "clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)",
         clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("clamp.out", out, |iter| {
             native::pointwise::ternary::clamp_meta(iter, self_, min, max)?;
             native::pointwise::ternary::clamp(iter, self_, min, max)
@@ -225,7 +225,7 @@ operator! {
     /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
     CLAMP_TENSOR: "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
         clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor, by [self_, min, max];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("clamp.Tensor", |iter| {
             native::pointwise::ternary::clamp_tensor_meta(iter, self_, min, max)?;
             native::pointwise::ternary::clamp_tensor(iter, self_, min, max)
@@ -239,7 +239,7 @@ operator! {
     /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
     CLAMP__TENSOR: "clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)",
         clamp__tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> (), by [self_, min, max];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("clamp_.Tensor", self_, |iter| {
             native::pointwise::ternary::clamp_tensor_meta(iter, self_, min, max)?;
             native::pointwise::ternary::clamp_tensor(iter, self_, min, max)
@@ -254,7 +254,7 @@ operator! {
     CLAMP_TENSOR_OUT: "clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)",
         clamp_tensor_out(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>, out: &Tensor) -> (), by [self_,
         min, max, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("clamp.Tensor_out", out, |iter| {
             native::pointwise::ternary::clamp_tensor_meta(iter, self_, min, max)?;
             native::pointwise::ternary::clamp_tensor(iter, self_, min, max)
@@ -268,7 +268,7 @@ operator! {
     /// `max(self, min)`, for a number `min`; NaN is propagated.
     CLAMP_MIN: "clamp_min(Tensor self, Scalar min) -> Tensor", clamp_min(self_: &Tensor, min: Scalar) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("clamp_min", |iter| {
             native::pointwise::ternary::clamp_min_meta(iter, self_, min)?;
             native::pointwise::ternary::clamp_min(iter, self_, min)
@@ -281,7 +281,7 @@ operator! {
     /// `max(self, min)`, for a number `min`; NaN is propagated.
     CLAMP_MIN_: "clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)", clamp_min_(self_: &Tensor,
         min: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("clamp_min_", self_, |iter| {
             native::pointwise::ternary::clamp_min_meta(iter, self_, min)?;
             native::pointwise::ternary::clamp_min(iter, self_, min)
@@ -295,7 +295,7 @@ operator! {
     /// `max(self, min)`, for a number `min`; NaN is propagated.
     CLAMP_MIN_OUT: "clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)",
         clamp_min_out(self_: &Tensor, min: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("clamp_min.out", out, |iter| {
             native::pointwise::ternary::clamp_min_meta(iter, self_, min)?;
             native::pointwise::ternary::clamp_min(iter, self_, min)
@@ -308,7 +308,7 @@ operator! {
     /// `max(self, min)`, element by element, NaN where either is NaN.
     CLAMP_MIN_TENSOR: "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", clamp_min_tensor(self_: &Tensor,
         min: &Tensor) -> Tensor, by [self_, min];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("clamp_min.Tensor", |iter| {
             native::pointwise::ternary::clamp_min_tensor_meta(iter, self_, min)?;
             native::pointwise::ternary::clamp_min_tensor(iter, self_, min)
@@ -322,7 +322,7 @@ operator! {
     /// `max(self, min)`, element by element, NaN where either is NaN.
     CLAMP_MIN__TENSOR: "clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)",
         clamp_min__tensor(self_: &Tensor, min: &Tensor) -> (), by [self_, min];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("clamp_min_.Tensor", self_, |iter| {
             native::pointwise::ternary::clamp_min_tensor_meta(iter, self_, min)?;
             native::pointwise::ternary::clamp_min_tensor(iter, self_, min)
@@ -336,7 +336,7 @@ operator! {
     /// `max(self, min)`, element by element, NaN where either is NaN.
     CLAMP_MIN_TENSOR_OUT: "clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)",
         clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &Tensor) -> (), by [self_, min, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("clamp_min.Tensor_out", out, |iter| {
             native::pointwise::ternary::clamp_min_tensor_meta(iter, self_, min)?;
             native::pointwise::ternary::clamp_min_tensor(iter, self_, min)
@@ -350,7 +350,7 @@ operator! {
     /// `min(self, max)`, for a number `max`; NaN is propagated.
     CLAMP_MAX: "clamp_max(Tensor self, Scalar max) -> Tensor", clamp_max(self_: &Tensor, max: Scalar) -> Tensor,
         by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("clamp_max", |iter| {
             native::pointwise::ternary::clamp_max_meta(iter, self_, max)?;
             native::pointwise::ternary::clamp_max(iter, self_, max)
@@ -363,7 +363,7 @@ operator! {
     /// `min(self, max)`, for a number `max`; NaN is propagated.
     CLAMP_MAX_: "clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)", clamp_max_(self_: &Tensor,
         max: Scalar) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("clamp_max_", self_, |iter| {
             native::pointwise::ternary::clamp_max_meta(iter, self_, max)?;
             native::pointwise::ternary::clamp_max(iter, self_, max)
@@ -377,7 +377,7 @@ operator! {
     /// `min(self, max)`, for a number `max`; NaN is propagated.
     CLAMP_MAX_OUT: "clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)",
         clamp_max_out(self_: &Tensor, max: Scalar, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("clamp_max.out", out, |iter| {
             native::pointwise::ternary::clamp_max_meta(iter, self_, max)?;
             native::pointwise::ternary::clamp_max(iter, self_, max)
@@ -390,7 +390,7 @@ operator! {
     /// `min(self, max)`, element by element, NaN where either is NaN.
     CLAMP_MAX_TENSOR: "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", clamp_max_tensor(self_: &Tensor,
         max: &Tensor) -> Tensor, by [self_, max];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("clamp_max.Tensor", |iter| {
             native::pointwise::ternary::clamp_max_tensor_meta(iter, self_, max)?;
             native::pointwise::ternary::clamp_max_tensor(iter, self_, max)
@@ -404,7 +404,7 @@ operator! {
     /// `min(self, max)`, element by element, NaN where either is NaN.
     CLAMP_MAX__TENSOR: "clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)",
         clamp_max__tensor(self_: &Tensor, max: &Tensor) -> (), by [self_, max];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("clamp_max_.Tensor", self_, |iter| {
             native::pointwise::ternary::clamp_max_tensor_meta(iter, self_, max)?;
             native::pointwise::ternary::clamp_max_tensor(iter, self_, max)
@@ -418,7 +418,7 @@ operator! {
     /// `min(self, max)`, element by element, NaN where either is NaN.
     CLAMP_MAX_TENSOR_OUT: "clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)",
         clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &Tensor) -> (), by [self_, max, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("clamp_max.Tensor_out", out, |iter| {
             native::pointwise::ternary::clamp_max_tensor_meta(iter, self_, max)?;
             native::pointwise::ternary::clamp_max_tensor(iter, self_, max)

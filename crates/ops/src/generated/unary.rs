@@ -10,7 +10,7 @@ use crate::{Tensor, native};
 operator! {
     /// `-self`; not defined for bool.
     NEG: "neg(Tensor self) -> Tensor", neg(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("neg", |iter| {
             native::pointwise::unary::neg_meta(iter, self_)?;
             native::pointwise::unary::neg(iter, self_)
@@ -22,7 +22,7 @@ operator! {
 operator! {
     /// `-self`; not defined for bool.
     NEG_: "neg_(Tensor(a!) self) -> Tensor(a!)", neg_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("neg_", self_, |iter| {
             native::pointwise::unary::neg_meta(iter, self_)?;
             native::pointwise::unary::neg(iter, self_)
@@ -35,7 +35,7 @@ operator! {
     /// `-self`; not defined for bool.
     NEG_OUT: "neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", neg_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("neg.out", out, |iter| {
             native::pointwise::unary::neg_meta(iter, self_)?;
             native::pointwise::unary::neg(iter, self_)
@@ -47,7 +47,7 @@ operator! {
 operator! {
     /// `|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself.
     ABS: "abs(Tensor self) -> Tensor", abs(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("abs", |iter| {
             native::pointwise::unary::abs_meta(iter, self_)?;
             native::pointwise::unary::abs(iter, self_)
@@ -59,7 +59,7 @@ operator! {
 operator! {
     /// `|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself.
     ABS_: "abs_(Tensor(a!) self) -> Tensor(a!)", abs_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("abs_", self_, |iter| {
             native::pointwise::unary::abs_meta(iter, self_)?;
             native::pointwise::unary::abs(iter, self_)
@@ -72,7 +72,7 @@ operator! {
     /// `|self|`, the absolute value of each element, which is real for complex numbers; that of the minimum of an integer dtype overflows to itself.
     ABS_OUT: "abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", abs_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("abs.out", out, |iter| {
             native::pointwise::unary::abs_meta(iter, self_)?;
             native::pointwise::unary::abs(iter, self_)
@@ -84,7 +84,7 @@ operator! {
 operator! {
     /// 1 above 0, -1 below, 0 at 0 and for NaN.
     SIGN: "sign(Tensor self) -> Tensor", sign(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("sign", |iter| {
             native::pointwise::unary::sign_meta(iter, self_)?;
             native::pointwise::unary::sign(iter, self_)
@@ -96,7 +96,7 @@ operator! {
 operator! {
     /// 1 above 0, -1 below, 0 at 0 and for NaN.
     SIGN_: "sign_(Tensor(a!) self) -> Tensor(a!)", sign_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("sign_", self_, |iter| {
             native::pointwise::unary::sign_meta(iter, self_)?;
             native::pointwise::unary::sign(iter, self_)
@@ -109,7 +109,7 @@ operator! {
     /// 1 above 0, -1 below, 0 at 0 and for NaN.
     SIGN_OUT: "sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sign_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("sign.out", out, |iter| {
             native::pointwise::unary::sign_meta(iter, self_)?;
             native::pointwise::unary::sign(iter, self_)
@@ -121,7 +121,7 @@ operator! {
 operator! {
     /// The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0.
     SGN: "sgn(Tensor self) -> Tensor", sgn(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("sgn", |iter| {
             native::pointwise::unary::sgn_meta(iter, self_)?;
             native::pointwise::unary::sgn(iter, self_)
@@ -133,7 +133,7 @@ operator! {
 operator! {
     /// The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0.
     SGN_: "sgn_(Tensor(a!) self) -> Tensor(a!)", sgn_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("sgn_", self_, |iter| {
             native::pointwise::unary::sgn_meta(iter, self_)?;
             native::pointwise::unary::sgn(iter, self_)
@@ -146,7 +146,7 @@ operator! {
     /// The sign of each element, as `sign`; of complex numbers, `self / |self|`, and 0 for 0.
     SGN_OUT: "sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sgn_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("sgn.out", out, |iter| {
             native::pointwise::unary::sgn_meta(iter, self_)?;
             native::pointwise::unary::sgn(iter, self_)
@@ -158,7 +158,7 @@ operator! {
 operator! {
     /// `e^self`, the exponential of each element.
     EXP: "exp(Tensor self) -> Tensor", exp(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("exp", |iter| {
             native::pointwise::unary::exp_meta(iter, self_)?;
             native::pointwise::unary::exp(iter, self_)
@@ -170,7 +170,7 @@ operator! {
 operator! {
     /// `e^self`, the exponential of each element.
     EXP_: "exp_(Tensor(a!) self) -> Tensor(a!)", exp_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("exp_", self_, |iter| {
             native::pointwise::unary::exp_meta(iter, self_)?;
             native::pointwise::unary::exp(iter, self_)
@@ -183,7 +183,7 @@ operator! {
     /// `e^self`, the exponential of each element.
     EXP_OUT: "exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", exp_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("exp.out", out, |iter| {
             native::pointwise::unary::exp_meta(iter, self_)?;
             native::pointwise::unary::exp(iter, self_)
@@ -195,7 +195,7 @@ operator! {
 operator! {
     /// `2^self`, element by element.
     EXP2: "exp2(Tensor self) -> Tensor", exp2(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("exp2", |iter| {
             native::pointwise::unary::exp2_meta(iter, self_)?;
             native::pointwise::unary::exp2(iter, self_)
@@ -207,7 +207,7 @@ operator! {
 operator! {
     /// `2^self`, element by element.
     EXP2_: "exp2_(Tensor(a!) self) -> Tensor(a!)", exp2_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("exp2_", self_, |iter| {
             native::pointwise::unary::exp2_meta(iter, self_)?;
             native::pointwise::unary::exp2(iter, self_)
@@ -220,7 +220,7 @@ operator! {
     /// `2^self`, element by element.
     EXP2_OUT: "exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", exp2_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("exp2.out", out, |iter| {
             native::pointwise::unary::exp2_meta(iter, self_)?;
             native::pointwise::unary::exp2(iter, self_)
@@ -232,7 +232,7 @@ operator! {
 operator! {
     /// `exp(self) - 1`, without cancellation near 0.
     EXPM1: "expm1(Tensor self) -> Tensor", expm1(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("expm1", |iter| {
             native::pointwise::unary::expm1_meta(iter, self_)?;
             native::pointwise::unary::expm1(iter, self_)
@@ -244,7 +244,7 @@ operator! {
 operator! {
     /// `exp(self) - 1`, without cancellation near 0.
     EXPM1_: "expm1_(Tensor(a!) self) -> Tensor(a!)", expm1_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("expm1_", self_, |iter| {
             native::pointwise::unary::expm1_meta(iter, self_)?;
             native::pointwise::unary::expm1(iter, self_)
@@ -257,7 +257,7 @@ operator! {
     /// `exp(self) - 1`, without cancellation near 0.
     EXPM1_OUT: "expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", expm1_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("expm1.out", out, |iter| {
             native::pointwise::unary::expm1_meta(iter, self_)?;
             native::pointwise::unary::expm1(iter, self_)
@@ -269,7 +269,7 @@ operator! {
 operator! {
     /// `ln(self)`, the natural logarithm of each element; NaN below 0.
     LOG: "log(Tensor self) -> Tensor", log(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("log", |iter| {
             native::pointwise::unary::log_meta(iter, self_)?;
             native::pointwise::unary::log(iter, self_)
@@ -281,7 +281,7 @@ operator! {
 operator! {
     /// `ln(self)`, the natural logarithm of each element; NaN below 0.
     LOG_: "log_(Tensor(a!) self) -> Tensor(a!)", log_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("log_", self_, |iter| {
             native::pointwise::unary::log_meta(iter, self_)?;
             native::pointwise::unary::log(iter, self_)
@@ -294,7 +294,7 @@ operator! {
     /// `ln(self)`, the natural logarithm of each element; NaN below 0.
     LOG_OUT: "log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", log_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("log.out", out, |iter| {
             native::pointwise::unary::log_meta(iter, self_)?;
             native::pointwise::unary::log(iter, self_)
@@ -306,7 +306,7 @@ operator! {
 operator! {
     /// `log(1 + self)`, without cancellation near 0.
     LOG1P: "log1p(Tensor self) -> Tensor", log1p(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("log1p", |iter| {
             native::pointwise::unary::log1p_meta(iter, self_)?;
             native::pointwise::unary::log1p(iter, self_)
@@ -318,7 +318,7 @@ operator! {
 operator! {
     /// `log(1 + self)`, without cancellation near 0.
     LOG1P_: "log1p_(Tensor(a!) self) -> Tensor(a!)", log1p_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("log1p_", self_, |iter| {
             native::pointwise::unary::log1p_meta(iter, self_)?;
             native::pointwise::unary::log1p(iter, self_)
@@ -331,7 +331,7 @@ operator! {
     /// `log(1 + self)`, without cancellation near 0.
     LOG1P_OUT: "log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", log1p_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("log1p.out", out, |iter| {
             native::pointwise::unary::log1p_meta(iter, self_)?;
             native::pointwise::unary::log1p(iter, self_)
@@ -343,7 +343,7 @@ operator! {
 operator! {
     /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
     LOG2: "log2(Tensor self) -> Tensor", log2(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("log2", |iter| {
             native::pointwise::unary::log2_meta(iter, self_)?;
             native::pointwise::unary::log2(iter, self_)
@@ -355,7 +355,7 @@ operator! {
 operator! {
     /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
     LOG2_: "log2_(Tensor(a!) self) -> Tensor(a!)", log2_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("log2_", self_, |iter| {
             native::pointwise::unary::log2_meta(iter, self_)?;
             native::pointwise::unary::log2(iter, self_)
@@ -368,7 +368,7 @@ operator! {
     /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
     LOG2_OUT: "log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", log2_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("log2.out", out, |iter| {
             native::pointwise::unary::log2_meta(iter, self_)?;
             native::pointwise::unary::log2(iter, self_)
@@ -380,7 +380,7 @@ operator! {
 operator! {
     /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
     LOG10: "log10(Tensor self) -> Tensor", log10(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("log10", |iter| {
             native::pointwise::unary::log10_meta(iter, self_)?;
             native::pointwise::unary::log10(iter, self_)
@@ -392,7 +392,7 @@ operator! {
 operator! {
     /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
     LOG10_: "log10_(Tensor(a!) self) -> Tensor(a!)", log10_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("log10_", self_, |iter| {
             native::pointwise::unary::log10_meta(iter, self_)?;
             native::pointwise::unary::log10(iter, self_)
@@ -405,7 +405,7 @@ operator! {
     /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
     LOG10_OUT: "log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", log10_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("log10.out", out, |iter| {
             native::pointwise::unary::log10_meta(iter, self_)?;
             native::pointwise::unary::log10(iter, self_)
@@ -417,7 +417,7 @@ operator! {
 operator! {
     /// The square root of each element; NaN below 0.
     SQRT: "sqrt(Tensor self) -> Tensor", sqrt(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("sqrt", |iter| {
             native::pointwise::unary::sqrt_meta(iter, self_)?;
             native::pointwise::unary::sqrt(iter, self_)
@@ -429,7 +429,7 @@ operator! {
 operator! {
     /// The square root of each element; NaN below 0.
     SQRT_: "sqrt_(Tensor(a!) self) -> Tensor(a!)", sqrt_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("sqrt_", self_, |iter| {
             native::pointwise::unary::sqrt_meta(iter, self_)?;
             native::pointwise::unary::sqrt(iter, self_)
@@ -442,7 +442,7 @@ operator! {
     /// The square root of each element; NaN below 0.
     SQRT_OUT: "sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sqrt_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("sqrt.out", out, |iter| {
             native::pointwise::unary::sqrt_meta(iter, self_)?;
             native::pointwise::unary::sqrt(iter, self_)
@@ -454,7 +454,7 @@ operator! {
 operator! {
     /// `1 / sqrt(self)`.
     RSQRT: "rsqrt(Tensor self) -> Tensor", rsqrt(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("rsqrt", |iter| {
             native::pointwise::unary::rsqrt_meta(iter, self_)?;
             native::pointwise::unary::rsqrt(iter, self_)
@@ -466,7 +466,7 @@ operator! {
 operator! {
     /// `1 / sqrt(self)`.
     RSQRT_: "rsqrt_(Tensor(a!) self) -> Tensor(a!)", rsqrt_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("rsqrt_", self_, |iter| {
             native::pointwise::unary::rsqrt_meta(iter, self_)?;
             native::pointwise::unary::rsqrt(iter, self_)
@@ -479,7 +479,7 @@ operator! {
     /// `1 / sqrt(self)`.
     RSQRT_OUT: "rsqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", rsqrt_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("rsqrt.out", out, |iter| {
             native::pointwise::unary::rsqrt_meta(iter, self_)?;
             native::pointwise::unary::rsqrt(iter, self_)
@@ -491,7 +491,7 @@ operator! {
 operator! {
     /// `1 / self`, in floating point.
     RECIPROCAL: "reciprocal(Tensor self) -> Tensor", reciprocal(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("reciprocal", |iter| {
             native::pointwise::unary::reciprocal_meta(iter, self_)?;
             native::pointwise::unary::reciprocal(iter, self_)
@@ -503,7 +503,7 @@ operator! {
 operator! {
     /// `1 / self`, in floating point.
     RECIPROCAL_: "reciprocal_(Tensor(a!) self) -> Tensor(a!)", reciprocal_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("reciprocal_", self_, |iter| {
             native::pointwise::unary::reciprocal_meta(iter, self_)?;
             native::pointwise::unary::reciprocal(iter, self_)
@@ -516,7 +516,7 @@ operator! {
     /// `1 / self`, in floating point.
     RECIPROCAL_OUT: "reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", reciprocal_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("reciprocal.out", out, |iter| {
             native::pointwise::unary::reciprocal_meta(iter, self_)?;
             native::pointwise::unary::reciprocal(iter, self_)
@@ -550,7 +550,7 @@ operator! {
 operator! {
     /// The sine of each element, in radians.
     SIN: "sin(Tensor self) -> Tensor", sin(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("sin", |iter| {
             native::pointwise::unary::sin_meta(iter, self_)?;
             native::pointwise::unary::sin(iter, self_)
@@ -562,7 +562,7 @@ operator! {
 operator! {
     /// The sine of each element, in radians.
     SIN_: "sin_(Tensor(a!) self) -> Tensor(a!)", sin_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("sin_", self_, |iter| {
             native::pointwise::unary::sin_meta(iter, self_)?;
             native::pointwise::unary::sin(iter, self_)
@@ -575,7 +575,7 @@ operator! {
     /// The sine of each element, in radians.
     SIN_OUT: "sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sin_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("sin.out", out, |iter| {
             native::pointwise::unary::sin_meta(iter, self_)?;
             native::pointwise::unary::sin(iter, self_)
@@ -587,7 +587,7 @@ operator! {
 operator! {
     /// The cosine of each element, in radians.
     COS: "cos(Tensor self) -> Tensor", cos(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("cos", |iter| {
             native::pointwise::unary::cos_meta(iter, self_)?;
             native::pointwise::unary::cos(iter, self_)
@@ -599,7 +599,7 @@ operator! {
 operator! {
     /// The cosine of each element, in radians.
     COS_: "cos_(Tensor(a!) self) -> Tensor(a!)", cos_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("cos_", self_, |iter| {
             native::pointwise::unary::cos_meta(iter, self_)?;
             native::pointwise::unary::cos(iter, self_)
@@ -612,7 +612,7 @@ operator! {
     /// The cosine of each element, in radians.
     COS_OUT: "cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", cos_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("cos.out", out, |iter| {
             native::pointwise::unary::cos_meta(iter, self_)?;
             native::pointwise::unary::cos(iter, self_)
@@ -624,7 +624,7 @@ operator! {
 operator! {
     /// The tangent of each element, in radians.
     TAN: "tan(Tensor self) -> Tensor", tan(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("tan", |iter| {
             native::pointwise::unary::tan_meta(iter, self_)?;
             native::pointwise::unary::tan(iter, self_)
@@ -636,7 +636,7 @@ operator! {
 operator! {
     /// The tangent of each element, in radians.
     TAN_: "tan_(Tensor(a!) self) -> Tensor(a!)", tan_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("tan_", self_, |iter| {
             native::pointwise::unary::tan_meta(iter, self_)?;
             native::pointwise::unary::tan(iter, self_)
@@ -649,7 +649,7 @@ operator! {
     /// The tangent of each element, in radians.
     TAN_OUT: "tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", tan_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("tan.out", out, |iter| {
             native::pointwise::unary::tan_meta(iter, self_)?;
             native::pointwise::unary::tan(iter, self_)
@@ -661,7 +661,7 @@ operator! {
 operator! {
     /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
     ASIN: "asin(Tensor self) -> Tensor", asin(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("asin", |iter| {
             native::pointwise::unary::asin_meta(iter, self_)?;
             native::pointwise::unary::asin(iter, self_)
@@ -673,7 +673,7 @@ operator! {
 operator! {
     /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
     ASIN_: "asin_(Tensor(a!) self) -> Tensor(a!)", asin_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("asin_", self_, |iter| {
             native::pointwise::unary::asin_meta(iter, self_)?;
             native::pointwise::unary::asin(iter, self_)
@@ -686,7 +686,7 @@ operator! {
     /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
     ASIN_OUT: "asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", asin_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("asin.out", out, |iter| {
             native::pointwise::unary::asin_meta(iter, self_)?;
             native::pointwise::unary::asin(iter, self_)
@@ -698,7 +698,7 @@ operator! {
 operator! {
     /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
     ACOS: "acos(Tensor self) -> Tensor", acos(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("acos", |iter| {
             native::pointwise::unary::acos_meta(iter, self_)?;
             native::pointwise::unary::acos(iter, self_)
@@ -710,7 +710,7 @@ operator! {
 operator! {
     /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
     ACOS_: "acos_(Tensor(a!) self) -> Tensor(a!)", acos_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("acos_", self_, |iter| {
             native::pointwise::unary::acos_meta(iter, self_)?;
             native::pointwise::unary::acos(iter, self_)
@@ -723,7 +723,7 @@ operator! {
     /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
     ACOS_OUT: "acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", acos_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("acos.out", out, |iter| {
             native::pointwise::unary::acos_meta(iter, self_)?;
             native::pointwise::unary::acos(iter, self_)
@@ -735,7 +735,7 @@ operator! {
 operator! {
     /// The angle from -pi/2 to pi/2 whose tangent is each element.
     ATAN: "atan(Tensor self) -> Tensor", atan(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("atan", |iter| {
             native::pointwise::unary::atan_meta(iter, self_)?;
             native::pointwise::unary::atan(iter, self_)
@@ -747,7 +747,7 @@ operator! {
 operator! {
     /// The angle from -pi/2 to pi/2 whose tangent is each element.
     ATAN_: "atan_(Tensor(a!) self) -> Tensor(a!)", atan_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("atan_", self_, |iter| {
             native::pointwise::unary::atan_meta(iter, self_)?;
             native::pointwise::unary::atan(iter, self_)
@@ -760,7 +760,7 @@ operator! {
     /// The angle from -pi/2 to pi/2 whose tangent is each element.
     ATAN_OUT: "atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", atan_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("atan.out", out, |iter| {
             native::pointwise::unary::atan_meta(iter, self_)?;
             native::pointwise::unary::atan(iter, self_)
@@ -772,7 +772,7 @@ operator! {
 operator! {
     /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
     SINH: "sinh(Tensor self) -> Tensor", sinh(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("sinh", |iter| {
             native::pointwise::unary::sinh_meta(iter, self_)?;
             native::pointwise::unary::sinh(iter, self_)
@@ -784,7 +784,7 @@ operator! {
 operator! {
     /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
     SINH_: "sinh_(Tensor(a!) self) -> Tensor(a!)", sinh_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("sinh_", self_, |iter| {
             native::pointwise::unary::sinh_meta(iter, self_)?;
             native::pointwise::unary::sinh(iter, self_)
@@ -797,7 +797,7 @@ operator! {
     /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
     SINH_OUT: "sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sinh_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("sinh.out", out, |iter| {
             native::pointwise::unary::sinh_meta(iter, self_)?;
             native::pointwise::unary::sinh(iter, self_)
@@ -809,7 +809,7 @@ operator! {
 operator! {
     /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
     COSH: "cosh(Tensor self) -> Tensor", cosh(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("cosh", |iter| {
             native::pointwise::unary::cosh_meta(iter, self_)?;
             native::pointwise::unary::cosh(iter, self_)
@@ -821,7 +821,7 @@ operator! {
 operator! {
     /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
     COSH_: "cosh_(Tensor(a!) self) -> Tensor(a!)", cosh_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("cosh_", self_, |iter| {
             native::pointwise::unary::cosh_meta(iter, self_)?;
             native::pointwise::unary::cosh(iter, self_)
@@ -834,7 +834,7 @@ operator! {
     /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
     COSH_OUT: "cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", cosh_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("cosh.out", out, |iter| {
             native::pointwise::unary::cosh_meta(iter, self_)?;
             native::pointwise::unary::cosh(iter, self_)
@@ -846,7 +846,7 @@ operator! {
 operator! {
     /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
     TANH: "tanh(Tensor self) -> Tensor", tanh(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("tanh", |iter| {
             native::pointwise::unary::tanh_meta(iter, self_)?;
             native::pointwise::unary::tanh(iter, self_)
@@ -858,7 +858,7 @@ operator! {
 operator! {
     /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
     TANH_: "tanh_(Tensor(a!) self) -> Tensor(a!)", tanh_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("tanh_", self_, |iter| {
             native::pointwise::unary::tanh_meta(iter, self_)?;
             native::pointwise::unary::tanh(iter, self_)
@@ -871,7 +871,7 @@ operator! {
     /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
     TANH_OUT: "tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", tanh_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("tanh.out", out, |iter| {
             native::pointwise::unary::tanh_meta(iter, self_)?;
             native::pointwise::unary::tanh(iter, self_)
@@ -883,7 +883,7 @@ operator! {
 operator! {
     /// `1 / (1 + exp(-self))`.
     SIGMOID: "sigmoid(Tensor self) -> Tensor", sigmoid(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("sigmoid", |iter| {
             native::pointwise::unary::sigmoid_meta(iter, self_)?;
             native::pointwise::unary::sigmoid(iter, self_)
@@ -895,7 +895,7 @@ operator! {
 operator! {
     /// `1 / (1 + exp(-self))`.
     SIGMOID_: "sigmoid_(Tensor(a!) self) -> Tensor(a!)", sigmoid_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("sigmoid_", self_, |iter| {
             native::pointwise::unary::sigmoid_meta(iter, self_)?;
             native::pointwise::unary::sigmoid(iter, self_)
@@ -908,7 +908,7 @@ operator! {
     /// `1 / (1 + exp(-self))`.
     SIGMOID_OUT: "sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", sigmoid_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("sigmoid.out", out, |iter| {
             native::pointwise::unary::sigmoid_meta(iter, self_)?;
             native::pointwise::unary::sigmoid(iter, self_)
@@ -920,7 +920,7 @@ operator! {
 operator! {
     /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
     ERF: "erf(Tensor self) -> Tensor", erf(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("erf", |iter| {
             native::pointwise::unary::erf_meta(iter, self_)?;
             native::pointwise::unary::erf(iter, self_)
@@ -932,7 +932,7 @@ operator! {
 operator! {
     /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
     ERF_: "erf_(Tensor(a!) self) -> Tensor(a!)", erf_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("erf_", self_, |iter| {
             native::pointwise::unary::erf_meta(iter, self_)?;
             native::pointwise::unary::erf(iter, self_)
@@ -945,7 +945,7 @@ operator! {
     /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
     ERF_OUT: "erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", erf_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("erf.out", out, |iter| {
             native::pointwise::unary::erf_meta(iter, self_)?;
             native::pointwise::unary::erf(iter, self_)
@@ -957,7 +957,7 @@ operator! {
 operator! {
     /// `1 - erf(self)`, without cancellation.
     ERFC: "erfc(Tensor self) -> Tensor", erfc(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("erfc", |iter| {
             native::pointwise::unary::erfc_meta(iter, self_)?;
             native::pointwise::unary::erfc(iter, self_)
@@ -969,7 +969,7 @@ operator! {
 operator! {
     /// `1 - erf(self)`, without cancellation.
     ERFC_: "erfc_(Tensor(a!) self) -> Tensor(a!)", erfc_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("erfc_", self_, |iter| {
             native::pointwise::unary::erfc_meta(iter, self_)?;
             native::pointwise::unary::erfc(iter, self_)
@@ -982,7 +982,7 @@ operator! {
     /// `1 - erf(self)`, without cancellation.
     ERFC_OUT: "erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", erfc_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("erfc.out", out, |iter| {
             native::pointwise::unary::erfc_meta(iter, self_)?;
             native::pointwise::unary::erfc(iter, self_)
@@ -994,7 +994,7 @@ operator! {
 operator! {
     /// The largest integer less than or equal to each element.
     FLOOR: "floor(Tensor self) -> Tensor", floor(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("floor", |iter| {
             native::pointwise::unary::floor_meta(iter, self_)?;
             native::pointwise::unary::floor(iter, self_)
@@ -1006,7 +1006,7 @@ operator! {
 operator! {
     /// The largest integer less than or equal to each element.
     FLOOR_: "floor_(Tensor(a!) self) -> Tensor(a!)", floor_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("floor_", self_, |iter| {
             native::pointwise::unary::floor_meta(iter, self_)?;
             native::pointwise::unary::floor(iter, self_)
@@ -1019,7 +1019,7 @@ operator! {
     /// The largest integer less than or equal to each element.
     FLOOR_OUT: "floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", floor_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("floor.out", out, |iter| {
             native::pointwise::unary::floor_meta(iter, self_)?;
             native::pointwise::unary::floor(iter, self_)
@@ -1031,7 +1031,7 @@ operator! {
 operator! {
     /// The smallest integer greater than or equal to each element.
     CEIL: "ceil(Tensor self) -> Tensor", ceil(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("ceil", |iter| {
             native::pointwise::unary::ceil_meta(iter, self_)?;
             native::pointwise::unary::ceil(iter, self_)
@@ -1043,7 +1043,7 @@ operator! {
 operator! {
     /// The smallest integer greater than or equal to each element.
     CEIL_: "ceil_(Tensor(a!) self) -> Tensor(a!)", ceil_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("ceil_", self_, |iter| {
             native::pointwise::unary::ceil_meta(iter, self_)?;
             native::pointwise::unary::ceil(iter, self_)
@@ -1056,7 +1056,7 @@ operator! {
     /// The smallest integer greater than or equal to each element.
     CEIL_OUT: "ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", ceil_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("ceil.out", out, |iter| {
             native::pointwise::unary::ceil_meta(iter, self_)?;
             native::pointwise::unary::ceil(iter, self_)
@@ -1068,7 +1068,7 @@ operator! {
 operator! {
     /// Each element rounded to the nearest integer, halves to even.
     ROUND: "round(Tensor self) -> Tensor", round(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("round", |iter| {
             native::pointwise::unary::round_meta(iter, self_)?;
             native::pointwise::unary::round(iter, self_)
@@ -1080,7 +1080,7 @@ operator! {
 operator! {
     /// Each element rounded to the nearest integer, halves to even.
     ROUND_: "round_(Tensor(a!) self) -> Tensor(a!)", round_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("round_", self_, |iter| {
             native::pointwise::unary::round_meta(iter, self_)?;
             native::pointwise::unary::round(iter, self_)
@@ -1093,7 +1093,7 @@ operator! {
     /// Each element rounded to the nearest integer, halves to even.
     ROUND_OUT: "round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", round_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("round.out", out, |iter| {
             native::pointwise::unary::round_meta(iter, self_)?;
             native::pointwise::unary::round(iter, self_)
@@ -1106,7 +1106,7 @@ operator! {
     /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
     ROUND_DECIMALS: "round.decimals(Tensor self, *, int decimals) -> Tensor", round_decimals(self_: &Tensor,
         decimals: i64) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("round.decimals", |iter| {
             native::pointwise::unary::round_decimals_meta(iter, self_, decimals)?;
             native::pointwise::unary::round_decimals(iter, self_, decimals)
@@ -1120,7 +1120,7 @@ operator! {
     /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
     ROUND__DECIMALS: "round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)",
         round__decimals(self_: &Tensor, decimals: i64) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("round_.decimals", self_, |iter| {
             native::pointwise::unary::round_decimals_meta(iter, self_, decimals)?;
             native::pointwise::unary::round_decimals(iter, self_, decimals)
@@ -1134,7 +1134,7 @@ operator! {
     /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
     ROUND_DECIMALS_OUT: "round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)",
         round_decimals_out(self_: &Tensor, decimals: i64, out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("round.decimals_out", out, |iter| {
             native::pointwise::unary::round_decimals_meta(iter, self_, decimals)?;
             native::pointwise::unary::round_decimals(iter, self_, decimals)
@@ -1147,7 +1147,7 @@ operator! {
 operator! {
     /// Each element rounded towards 0.
     TRUNC: "trunc(Tensor self) -> Tensor", trunc(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("trunc", |iter| {
             native::pointwise::unary::trunc_meta(iter, self_)?;
             native::pointwise::unary::trunc(iter, self_)
@@ -1159,7 +1159,7 @@ operator! {
 operator! {
     /// Each element rounded towards 0.
     TRUNC_: "trunc_(Tensor(a!) self) -> Tensor(a!)", trunc_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("trunc_", self_, |iter| {
             native::pointwise::unary::trunc_meta(iter, self_)?;
             native::pointwise::unary::trunc(iter, self_)
@@ -1172,7 +1172,7 @@ operator! {
     /// Each element rounded towards 0.
     TRUNC_OUT: "trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", trunc_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("trunc.out", out, |iter| {
             native::pointwise::unary::trunc_meta(iter, self_)?;
             native::pointwise::unary::trunc(iter, self_)
@@ -1184,7 +1184,7 @@ operator! {
 operator! {
     /// `self - trunc(self)`, for floating point numbers.
     FRAC: "frac(Tensor self) -> Tensor", frac(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("frac", |iter| {
             native::pointwise::unary::frac_meta(iter, self_)?;
             native::pointwise::unary::frac(iter, self_)
@@ -1196,7 +1196,7 @@ operator! {
 operator! {
     /// `self - trunc(self)`, for floating point numbers.
     FRAC_: "frac_(Tensor(a!) self) -> Tensor(a!)", frac_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("frac_", self_, |iter| {
             native::pointwise::unary::frac_meta(iter, self_)?;
             native::pointwise::unary::frac(iter, self_)
@@ -1209,7 +1209,7 @@ operator! {
     /// `self - trunc(self)`, for floating point numbers.
     FRAC_OUT: "frac.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", frac_out(self_: &Tensor, out: &Tensor) -> (),
         by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("frac.out", out, |iter| {
             native::pointwise::unary::frac_meta(iter, self_)?;
             native::pointwise::unary::frac(iter, self_)
@@ -1221,7 +1221,7 @@ operator! {
 operator! {
     /// `self * pi / 180`, angles converted from degrees to radians.
     DEG2RAD: "deg2rad(Tensor self) -> Tensor", deg2rad(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("deg2rad", |iter| {
             native::pointwise::unary::deg2rad_meta(iter, self_)?;
             native::pointwise::unary::deg2rad(iter, self_)
@@ -1233,7 +1233,7 @@ operator! {
 operator! {
     /// `self * pi / 180`, angles converted from degrees to radians.
     DEG2RAD_: "deg2rad_(Tensor(a!) self) -> Tensor(a!)", deg2rad_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("deg2rad_", self_, |iter| {
             native::pointwise::unary::deg2rad_meta(iter, self_)?;
             native::pointwise::unary::deg2rad(iter, self_)
@@ -1246,7 +1246,7 @@ operator! {
     /// `self * pi / 180`, angles converted from degrees to radians.
     DEG2RAD_OUT: "deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", deg2rad_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("deg2rad.out", out, |iter| {
             native::pointwise::unary::deg2rad_meta(iter, self_)?;
             native::pointwise::unary::deg2rad(iter, self_)
@@ -1258,7 +1258,7 @@ operator! {
 operator! {
     /// The angle in the complex plane, in -pi to pi: 0 or pi for real numbers; NaN is propagated.
     ANGLE: "angle(Tensor self) -> Tensor", angle(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("angle", |iter| {
             native::pointwise::unary::angle_meta(iter, self_)?;
             native::pointwise::unary::angle(iter, self_)
@@ -1271,7 +1271,7 @@ operator! {
     /// The angle in the complex plane, in -pi to pi: 0 or pi for real numbers; NaN is propagated.
     ANGLE_OUT: "angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", angle_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("angle.out", out, |iter| {
             native::pointwise::unary::angle_meta(iter, self_)?;
             native::pointwise::unary::angle(iter, self_)
@@ -1283,7 +1283,7 @@ operator! {
 operator! {
     /// `self * 180 / pi`, angles converted from radians to degrees.
     RAD2DEG: "rad2deg(Tensor self) -> Tensor", rad2deg(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("rad2deg", |iter| {
             native::pointwise::unary::rad2deg_meta(iter, self_)?;
             native::pointwise::unary::rad2deg(iter, self_)
@@ -1295,7 +1295,7 @@ operator! {
 operator! {
     /// `self * 180 / pi`, angles converted from radians to degrees.
     RAD2DEG_: "rad2deg_(Tensor(a!) self) -> Tensor(a!)", rad2deg_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("rad2deg_", self_, |iter| {
             native::pointwise::unary::rad2deg_meta(iter, self_)?;
             native::pointwise::unary::rad2deg(iter, self_)
@@ -1308,7 +1308,7 @@ operator! {
     /// `self * 180 / pi`, angles converted from radians to degrees.
     RAD2DEG_OUT: "rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", rad2deg_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("rad2deg.out", out, |iter| {
             native::pointwise::unary::rad2deg_meta(iter, self_)?;
             native::pointwise::unary::rad2deg(iter, self_)
@@ -1320,7 +1320,7 @@ operator! {
 operator! {
     /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
     ASINH: "asinh(Tensor self) -> Tensor", asinh(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("asinh", |iter| {
             native::pointwise::unary::asinh_meta(iter, self_)?;
             native::pointwise::unary::asinh(iter, self_)
@@ -1332,7 +1332,7 @@ operator! {
 operator! {
     /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
     ASINH_: "asinh_(Tensor(a!) self) -> Tensor(a!)", asinh_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("asinh_", self_, |iter| {
             native::pointwise::unary::asinh_meta(iter, self_)?;
             native::pointwise::unary::asinh(iter, self_)
@@ -1345,7 +1345,7 @@ operator! {
     /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
     ASINH_OUT: "asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", asinh_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("asinh.out", out, |iter| {
             native::pointwise::unary::asinh_meta(iter, self_)?;
             native::pointwise::unary::asinh(iter, self_)
@@ -1357,7 +1357,7 @@ operator! {
 operator! {
     /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
     ACOSH: "acosh(Tensor self) -> Tensor", acosh(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("acosh", |iter| {
             native::pointwise::unary::acosh_meta(iter, self_)?;
             native::pointwise::unary::acosh(iter, self_)
@@ -1369,7 +1369,7 @@ operator! {
 operator! {
     /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
     ACOSH_: "acosh_(Tensor(a!) self) -> Tensor(a!)", acosh_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("acosh_", self_, |iter| {
             native::pointwise::unary::acosh_meta(iter, self_)?;
             native::pointwise::unary::acosh(iter, self_)
@@ -1382,7 +1382,7 @@ operator! {
     /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
     ACOSH_OUT: "acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", acosh_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("acosh.out", out, |iter| {
             native::pointwise::unary::acosh_meta(iter, self_)?;
             native::pointwise::unary::acosh(iter, self_)
@@ -1394,7 +1394,7 @@ operator! {
 operator! {
     /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
     ATANH: "atanh(Tensor self) -> Tensor", atanh(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("atanh", |iter| {
             native::pointwise::unary::atanh_meta(iter, self_)?;
             native::pointwise::unary::atanh(iter, self_)
@@ -1406,7 +1406,7 @@ operator! {
 operator! {
     /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
     ATANH_: "atanh_(Tensor(a!) self) -> Tensor(a!)", atanh_(self_: &Tensor) -> (), by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::in_place("atanh_", self_, |iter| {
             native::pointwise::unary::atanh_meta(iter, self_)?;
             native::pointwise::unary::atanh(iter, self_)
@@ -1419,7 +1419,7 @@ operator! {
     /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
     ATANH_OUT: "atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", atanh_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("atanh.out", out, |iter| {
             native::pointwise::unary::atanh_meta(iter, self_)?;
             native::pointwise::unary::atanh(iter, self_)

@@ -19,7 +19,7 @@ operator! {
     /// `self` where the condition is true, `other` elsewhere.
     WHERE_SELF: "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where_self(condition: &Tensor,
         self_: &Tensor, other: &Tensor) -> Tensor, by [condition, self_, other];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("where.self", |iter| {
             native::pointwise::where_masked_fill::where_self_meta(iter, condition, self_, other)?;
             native::pointwise::where_masked_fill::where_self(iter, condition, self_, other)
@@ -34,7 +34,7 @@ operator! {
     WHERE_SELF_OUT: "where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         where_self_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &Tensor) -> (), by [condition, self_,
         other, out];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::out("where.self_out", out, |iter| {
             native::pointwise::where_masked_fill::where_self_meta(iter, condition, self_, other)?;
             native::pointwise::where_masked_fill::where_self(iter, condition, self_, other)
@@ -105,7 +105,7 @@ operator! {
     /// Fills `self` with `value` where the mask is true.
     MASKED_FILL__SCALAR: "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
         masked_fill__scalar(self_: &Tensor, mask: &Tensor, value: Scalar) -> (), by [self_, mask];
-    Cpu => {
+    Cpu + Cuda => {
         if self_.was_resized() || mask.was_resized() {
             return kernel(&self_.snapshot(), &mask.snapshot(), value);
         }
@@ -124,7 +124,7 @@ operator! {
     /// Fills `self` with the only element of `value` where the mask is true.
     MASKED_FILL__TENSOR: "masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)",
         masked_fill__tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> (), by [self_, mask, value];
-    Cpu => {
+    Cpu + Cuda => {
         if self_.was_resized() || mask.was_resized() || value.was_resized() {
             return kernel(&self_.snapshot(), &mask.snapshot(), &value.snapshot());
         }

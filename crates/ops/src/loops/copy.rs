@@ -1,6 +1,7 @@
 //! Copies between any two dtypes and any strides.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
+use super::device::or_on_device;
 use super::streaming;
 use super::strided::copy_strided;
 use super::tiles::StridedConvert;
@@ -17,6 +18,10 @@ use std::ops::Range;
 /// # Errors
 /// `Busy` or `Aliasing` where an operand may not be touched.
 pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
+    or_on_device(copy_on_host(iter), iter, |loops| loops.copy(iter))
+}
+
+fn copy_on_host(iter: &TensorIterator<'_>) -> Result<()> {
     let (to, from) = (iter.operands()[0].dtype(), iter.operands()[1].dtype());
     let convert = StridedConvert::new(from, to)?;
     let moves = from == to && to != ScalarType::Bool;

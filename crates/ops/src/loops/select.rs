@@ -1,6 +1,7 @@
 //! `where`: the choice between two values by a bool; and whether all elements of a bool tensor are true.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
+use super::device::or_on_device;
 use super::rows::Rows;
 use super::tiles::{self, for_each_rows};
 use crate::Tensor;
@@ -37,15 +38,13 @@ where
         // SAFETY: `for_each_rows` makes only rows that lie inside their operands, of types as wide as `T`.
         unsafe { dispatch(Select { rows, element: PhantomData::<T> }) }
     };
-    for_each_rows(
-        iter,
-        &tiles::Kernel {
-            inputs: [ScalarType::Bool, dtype, dtype],
-            output: dtype,
-            supports_nt_stores: false,
-            run: &run,
-        },
-    )
+    let kernel = tiles::Kernel {
+        inputs: [ScalarType::Bool, dtype, dtype],
+        output: dtype,
+        supports_nt_stores: false,
+        run: &run,
+    };
+    or_on_device(for_each_rows(iter, &kernel), iter, |loops| loops.select(iter))
 }
 
 /// Rows of a condition, what to take where it holds, and what elsewhere.

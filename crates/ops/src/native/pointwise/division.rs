@@ -5,7 +5,7 @@ use crate::native::pointwise::binary;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Mask};
 use crate::{Tensor, ops};
-use flambeau_core::{Element, Result, Scalar, bail, ensure};
+use flambeau_core::{Result, Scalar, bail, ensure};
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The quotient of floating point numbers, rounded towards zero.
@@ -71,26 +71,7 @@ fn fmod_lanes<V: Float>(a: V, b: V) -> V {
     let limit = if size_of::<V::Element>() == 4 { 2f64.powi(22) } else { 2f64.powi(51) };
     // Unused lanes at the end of a row hold 0 / 0: NaN, which is not above the limit.
     let far = quotient.abs().gt(V::constant(limit));
-    if far.any() { V::select(far, fmod_by_lane(a, b), result) } else { result }
-}
-
-/// [`fmod_lanes`], lane by lane.
-#[inline(always)]
-fn fmod_by_lane<V: Float>(a: V, b: V) -> V {
-    let zeros = [V::Element::from_scalar(Scalar::Int(0)); 16];
-    let (mut from, mut by) = (zeros, zeros);
-    a.spill(&mut from);
-    b.spill(&mut by);
-    fmod_each(&mut from, &by);
-    V::refill(&from)
-}
-
-/// Not inlined: `%` calls the C library for each lane.
-#[inline(never)]
-fn fmod_each<E: Element + Copy>(from: &mut [E; 16], by: &[E; 16]) {
-    for (a, b) in from.iter_mut().zip(by) {
-        *a = E::from_scalar(Scalar::Float(a.to_scalar().to_f64() % b.to_scalar().to_f64()));
-    }
+    if far.any() { V::select(far, a.fmod(b), result) } else { result }
 }
 
 /// Operators with different kernels for integers and floating point numbers.

@@ -1,0 +1,62 @@
+//! All checks that need a GPU: the operator table against the host, determinism, memory, faults, a GPT in training, and times.
+//!
+//! `device_check [PART]..` runs the parts that are named, or all: rows, repeats, memory, faults, training, speed. It prints what it counted,
+//! and fails if anything differs.
+
+mod memory;
+mod rows;
+mod speed;
+mod training;
+
+use flambeau::{Device, Result};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// The device under test.
+const DEVICE: Device = Device::cuda(0);
+
+/// A part: its name, and what it counts as faults.
+type Part = (&'static str, fn() -> Result<usize>);
+
+const PARTS: [Part; 6] = [
+    ("memory", memory::stress),
+    ("faults", memory::index_faults),
+    ("training", training::small_gpt),
+    ("speed", speed::measure),
+    ("rows", rows::against_the_host),
+    ("repeats", rows::repeated),
+];
+
+fn main() -> ExitCode {
+    let requested: Vec<String> = std::env::args().skip(1).collect();
+    match flambeau_cuda::properties(0) {
+        Ok(properties) => println!("{properties:?}"),
+        Err(error) => {
+            println!("no device to check: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let mut failed = Vec::new();
+    for (name, part) in PARTS {
+        if !requested.is_empty() && !requested.iter().any(|other| other == name) {
+            continue;
+        }
+        let start = Instant::now();
+        let outcome = part();
+        let seconds = start.elapsed().as_secs_f64();
+        match &outcome {
+            Ok(0) => println!("== {name}: all right, {seconds:.1} s"),
+            Ok(count) => println!("== {name}: {count} FAULTS, {seconds:.1} s"),
+            Err(error) => println!("== {name}: FAILED with {error}, {seconds:.1} s"),
+        }
+        if !matches!(outcome, Ok(0)) {
+            failed.push(name);
+        }
+    }
+    println!("{} programs compiled", flambeau_cuda::compiled_programs());
+    println!(
+        "{}",
+        if failed.is_empty() { "PASSED".to_owned() } else { format!("FAILED: {}", failed.join(", ")) }
+    );
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,165 @@
+//! The rows of the operator table on the device and on the host, and twice on the device.
+
+use super::DEVICE;
+use flambeau::dispatch::{DispatchKey, OperatorInfo, Value};
+use flambeau::{Device, ErrorKind, Result, ScalarType, Tensor, TensorOptions};
+use flambeau_tests::call::{array, operator, seeded, values};
+use flambeau_tests::op_db;
+use flambeau_tests::row::{Arg, Row};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// The types that are compared.
+const TYPES: [ScalarType; 7] = [
+    ScalarType::F32,
+    ScalarType::I64,
+    ScalarType::Bool,
+    ScalarType::F16,
+    ScalarType::BF16,
+    ScalarType::F64,
+    ScalarType::I32,
+];
+
+/// How long the rows may take, in seconds, unless `FLAMBEAU_CHECK_SECONDS` says otherwise.
+const SECONDS: u64 = 110;
+
+fn deadline() -> Instant {
+    let seconds = std::env::var("FLAMBEAU_CHECK_SECONDS").ok().and_then(|text| text.parse().ok());
+    Instant::now() + Duration::from_secs(seconds.unwrap_or(SECONDS))
+}
+
+/// Whether the device has a kernel of the operator's own.
+fn has_kernel(op: &dyn OperatorInfo) -> bool {
+    op.has_kernel(DispatchKey::Cuda)
+}
+
+fn arguments(sample: &[Arg], dtype: ScalarType, device: Device) -> Result<Vec<Value>> {
+    let to = |t: &Tensor| -> Result<Tensor> { t.to(TensorOptions::from((t.dtype(), device))) };
+    let all = values(sample, &mut |array| flambeau_tests::call::tensor(array, dtype));
+    let each = |value| {
+        Ok(match value {
+            Value::Tensor(t) => Value::Tensor(to(&t)?),
+            Value::Tensors(list) => Value::Tensors(list.iter().map(to).collect::<Result<_>>()?),
+            Value::Device(_) => Value::Device(device),
+            other => other,
+        })
+    };
+    all.into_iter().map(each).collect()
+}
+
+/// What came of a case.
+enum Outcome {
+    Alike,
+    /// Neither takes it.
+    Neither,
+    /// The device has no kernel for it.
+    Missing(String),
+    Fault(String),
+}
+
+/// The unit roundoff of a type, 0 for integers.
+fn epsilon(dtype: ScalarType) -> f64 {
+    match dtype {
+        ScalarType::F64 => f64::EPSILON,
+        ScalarType::F32 => f64::from(f32::EPSILON),
+        ScalarType::F16 => 2f64.powi(-10),
+        ScalarType::BF16 => 2f64.powi(-7),
+        _ => 0.0,
+    }
+}
+
+/// The first element that differs by more than the bound, as text.
+fn difference(row: &Row, here: &Tensor, there: &Tensor) -> Option<String> {
+    if (here.sizes(), here.dtype()) != (there.sizes(), there.dtype()) {
+        return Some(format!("{} on the host, {} on the device", here.signature(), there.signature()));
+    }
+    let (a, b) = (array(here), array(there));
+    // Twice the bound of the row, and no less than what the functions of CUDA are off by.
+    let allowed = (2.0 * row.ulps).max(8.0) * epsilon(here.dtype());
+    let differs = |(a, b): (&f64, &f64)| {
+        let close = (a - b).abs() <= allowed * a.abs().max(row.terms);
+        !(a == b || close || (a.is_nan() && b.is_nan()))
+    };
+    let at = a.data.iter().zip(&b.data).position(differs)?;
+    Some(format!("element {at} is {:e} on the host, {:e} on the device", a.data[at], b.data[at]))
+}
+
+fn compare(row: &Row, op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Outcome {
+    let call = |device: Device| seeded(op, &arguments(sample, dtype, device)?, 1);
+    let (here, there) = (call(Device::CPU), call(DEVICE));
+    match (here, there) {
+        (Ok(here), Ok(there)) if row.unset.is_none() => {
+            let pairs = here.iter().zip(&there);
+            match pairs.filter_map(|(a, b)| difference(row, a, b)).next() {
+                _ if here.len() != there.len() => Outcome::Fault("the number of results differs".to_owned()),
+                Some(difference) => Outcome::Fault(difference),
+                None => Outcome::Alike,
+            }
+        }
+        (Ok(_), Ok(_)) => Outcome::Alike,
+        (_, Err(error)) if error.kind() == ErrorKind::NotImplemented => Outcome::Missing(error.to_string()),
+        (Err(_), Err(_)) => Outcome::Neither,
+        (Ok(_), Err(error)) => Outcome::Fault(format!("only the device refuses: {error}")),
+        (Err(error), Ok(_)) => Outcome::Fault(format!("only the host refuses: {error}")),
+    }
+}
+
+/// Every row with a kernel, forward, against the host.
+pub(super) fn against_the_host() -> Result<usize> {
+    let (deadline, mut cases, mut neither) = (deadline(), 0, 0);
+    let (mut rows, mut faulty, mut missing) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let all = op_db::rows();
+    let mut skipped = 0;
+    for dtype in TYPES {
+        for row in all.iter().filter(|row| row.types.contains(&dtype)) {
+            let Some(op) = operator(row.name).filter(|op| has_kernel(*op)) else { continue };
+            if Instant::now() > deadline {
+                skipped += 1;
+                continue;
+            }
+            *rows.entry(row.name).or_insert(0) += 1;
+            for sample in &row.samples {
+                match compare(row, op, sample, dtype) {
+                    Outcome::Alike => cases += 1,
+                    Outcome::Neither => neither += 1,
+                    Outcome::Missing(message) => _ = missing.entry(row.name).or_insert(message),
+                    Outcome::Fault(message) => {
+                        let entry = faulty.entry(row.name).or_insert((0, format!("{dtype}: {message}")));
+                        entry.0 += 1;
+                    }
+                }
+            }
+        }
+    }
+    println!(
+        "{} rows, {cases} cases alike, {neither} that neither takes, {skipped} skipped for time",
+        rows.len()
+    );
+    println!("{} rows have cases without a kernel:", missing.len());
+    missing.iter().for_each(|(name, message)| println!("  missing {name}: {message:.160}"));
+    faulty.iter().for_each(|(name, (count, message))| println!("  FAULT {name} ({count}): {message:.300}"));
+    Ok(faulty.len())
+}
+
+/// The first sample of every row with a kernel, twice: the same bits.
+pub(super) fn repeated() -> Result<usize> {
+    let (deadline, mut cases, mut faults) = (deadline(), 0, 0);
+    for row in op_db::rows() {
+        let Some(op) = operator(row.name).filter(|op| has_kernel(*op)) else { continue };
+        if !row.types.contains(&ScalarType::F32) || row.unset.is_some() || Instant::now() > deadline {
+            continue;
+        }
+        for sample in row.samples.iter().take(3) {
+            let call = || seeded(op, &arguments(sample, ScalarType::F32, DEVICE)?, 1);
+            let (Ok(first), Ok(second)) = (call(), call()) else { continue };
+            let bits = |t: &Tensor| -> Vec<u64> { array(t).data.iter().map(|x| x.to_bits()).collect() };
+            cases += 1;
+            if first.iter().zip(&second).any(|(a, b)| bits(a) != bits(b)) {
+                faults += 1;
+                println!("  FAULT {}: other bits the second time", row.name);
+            }
+        }
+    }
+    println!("{cases} calls twice");
+    Ok(faults)
+}

@@ -1,0 +1,261 @@
+//! The devices: a context, a stream, memory and compiled kernels for each, made by the first use.
+#![expect(unsafe_code, reason = "calls the driver")]
+
+use crate::driver::{DevicePtr, Driver, Handle, driver};
+use crate::fault::FaultWord;
+use crate::memory::Memory;
+use crate::programs::Programs;
+use crate::staging::Staging;
+use flambeau_core::{Error, ErrorKind, Result, ensure, error};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::OnceLock;
+
+/// The oldest compute capability, which is the oldest that NVRTC 13 compiles for.
+const OLDEST: (i32, i32) = (7, 5);
+/// `CU_STREAM_NON_BLOCKING`: no order with the legacy stream of other libraries.
+const NON_BLOCKING: u32 = 1;
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`.
+const CAPABILITY: [i32; 2] = [75, 76];
+
+/// All devices of the process.
+pub(crate) struct Devices {
+    gpus: Vec<OnceLock<Result<Gpu, (ErrorKind, String)>>>,
+    /// The process that started them: a forked child cannot use its parent's contexts.
+    process: u32,
+}
+
+/// One device.
+pub(crate) struct Gpu {
+    pub(crate) index: usize,
+    pub(crate) name: String,
+    /// As `(9, 0)`.
+    pub(crate) capability: (i32, i32),
+    pub(crate) driver: &'static Driver,
+    context: Handle,
+    /// All work of the device is in this stream, in the order of the calls.
+    pub(crate) stream: Handle,
+    pub(crate) memory: Memory,
+    pub(crate) programs: Programs,
+    pub(crate) staging: Staging,
+    pub(crate) faults: FaultWord,
+}
+
+// SAFETY: the driver's handles may be used by any thread, once it has made the context current.
+unsafe impl Send for Gpu {}
+// SAFETY: as above.
+unsafe impl Sync for Gpu {}
+
+thread_local! {
+    /// The device that is used where none is named.
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+    /// The device whose context the driver has for this thread.
+    static ACTIVE: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// The devices, found by the first call.
+///
+/// # Errors
+/// `Device` where there is no driver or no device, the same each time, and in a forked child.
+pub(crate) fn devices() -> Result<&'static Devices> {
+    static DEVICES: OnceLock<Result<Devices, (ErrorKind, String)>> = OnceLock::new();
+    let found = DEVICES.get_or_init(|| Devices::find().map_err(|error| (error.kind(), error.to_string())));
+    let devices = found.as_ref().map_err(|(kind, message)| Error::new(*kind, message.clone()))?;
+    ensure!(
+        devices.process == std::process::id(),
+        Device,
+        "cuda: expected the process that uses the devices but got a child that was forked from it; start it anew instead"
+    );
+    Ok(devices)
+}
+
+impl Devices {
+    fn find() -> Result<Self> {
+        let driver = driver()?;
+        let mut count = 0;
+        // SAFETY: the function writes one integer.
+        driver.check(unsafe { (driver.device_get_count)(&raw mut count) }, "cuDeviceGetCount")?;
+        ensure!(
+            count > 0,
+            Device,
+            "expected a CUDA device but the driver sees none; CUDA_VISIBLE_DEVICES hides devices"
+        );
+        let gpus = (0..count.min(128)).map(|_| OnceLock::new()).collect();
+        Ok(Devices { gpus, process: std::process::id() })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.gpus.len()
+    }
+
+    /// A device, started by the first call.
+    ///
+    /// # Errors
+    /// `Device` where there is none of that number, or it cannot be used.
+    pub(crate) fn gpu(&self, index: usize) -> Result<&Gpu> {
+        let slot = self.gpus.get(index).ok_or_else(|| {
+            error!(Device, "cuda: expected one of {} devices but got {index}", self.count())
+        })?;
+        let gpu = slot.get_or_init(|| Gpu::start(index).map_err(|error| (error.kind(), error.to_string())));
+        gpu.as_ref().map_err(|(kind, message)| Error::new(*kind, message.clone()))
+    }
+
+    /// The device that is current for this thread.
+    pub(crate) fn current(&self) -> Result<&Gpu> {
+        self.gpu(current_index())
+    }
+
+    /// The devices in use.
+    pub(crate) fn started(&self) -> Vec<&Gpu> {
+        self.gpus.iter().filter_map(|slot| slot.get().and_then(|gpu| gpu.as_ref().ok())).collect()
+    }
+}
+
+pub(crate) fn current_index() -> usize {
+    CURRENT.with(Cell::get)
+}
+
+pub(crate) fn set_current_index(index: usize) -> Result<()> {
+    let count = devices()?.count();
+    ensure!(index < count, Device, "cuda: expected one of {count} devices but got {index}");
+    CURRENT.with(|current| current.set(index));
+    Ok(())
+}
+
+impl Gpu {
+    fn start(index: usize) -> Result<Self> {
+        let driver = driver()?;
+        let mut device = 0;
+        let mut name = [0u8; 128];
+        let mut capability = [0; 2];
+        let (mut context, mut stream) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the functions write what is passed by address, the name with its terminating zero inside its length.
+        unsafe {
+            driver.check((driver.device_get)(&raw mut device, index as i32), "cuDeviceGet")?;
+            driver
+                .check((driver.device_get_name)(name.as_mut_ptr().cast(), 127, device), "cuDeviceGetName")?;
+            for (value, attribute) in capability.iter_mut().zip(CAPABILITY) {
+                driver
+                    .check((driver.device_get_attribute)(value, attribute, device), "cuDeviceGetAttribute")?;
+            }
+        }
+        let name: String = name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
+        let capability = (capability[0], capability[1]);
+        ensure!(
+            capability >= OLDEST,
+            Device,
+            "cuda:{index} is a {name} of compute capability {}.{}; expected at least {}.{}",
+            capability.0,
+            capability.1,
+            OLDEST.0,
+            OLDEST.1
+        );
+        // SAFETY: as above.
+        unsafe {
+            driver
+                .check((driver.primary_ctx_retain)(&raw mut context, device), "cuDevicePrimaryCtxRetain")?;
+            driver.check((driver.ctx_set_current)(context), "cuCtxSetCurrent")?;
+            driver.check((driver.stream_create)(&raw mut stream, NON_BLOCKING), "cuStreamCreate")?;
+        }
+        ACTIVE.with(|active| active.set(index));
+        let faults = FaultWord::new(driver, stream)?;
+        Ok(Gpu {
+            index,
+            name,
+            capability,
+            driver,
+            context,
+            stream,
+            memory: Memory::default(),
+            programs: Programs::default(),
+            staging: Staging::default(),
+            faults,
+        })
+    }
+
+    /// Makes the context of the device this thread's, if it is not.
+    pub(crate) fn activate(&self) -> Result<()> {
+        if ACTIVE.with(Cell::get) != self.index {
+            // SAFETY: the context is there as long as the process.
+            self.driver.check(unsafe { (self.driver.ctx_set_current)(self.context) }, "cuCtxSetCurrent")?;
+            ACTIVE.with(|active| active.set(self.index));
+        }
+        Ok(())
+    }
+
+    /// Waits until all work is done, and reports an index that a kernel found out of range.
+    ///
+    /// # Errors
+    /// What the driver reports of that work, and `Index`.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.activate()?;
+        self.faults.request(self)?;
+        // SAFETY: the stream exists.
+        self.driver.check(unsafe { (self.driver.stream_synchronize)(self.stream) }, "cuStreamSynchronize")?;
+        self.faults.take(self)
+    }
+
+    pub(crate) fn allocate_segment(&self, bytes: usize) -> Result<DevicePtr> {
+        self.activate()?;
+        let mut address = 0;
+        // SAFETY: the function writes an address.
+        self.driver.check(unsafe { (self.driver.mem_alloc)(&raw mut address, bytes) }, "cuMemAlloc")?;
+        Ok(address)
+    }
+
+    /// Takes a segment back. A device that refuses it has failed, which its next use reports.
+    pub(crate) fn free_segment(&self, address: DevicePtr) {
+        if self.activate().is_ok() {
+            // SAFETY: the segment came from `allocate_segment`. The driver waits for work that uses it.
+            let _ = unsafe { (self.driver.mem_free)(address) };
+        }
+    }
+
+    pub(crate) fn free_bytes(&self) -> Result<usize> {
+        self.activate()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the function writes two integers.
+        self.driver
+            .check(unsafe { (self.driver.mem_get_info)(&raw mut free, &raw mut total) }, "cuMemGetInfo")?;
+        Ok(free)
+    }
+
+    pub(crate) fn fill_zero(&self, address: DevicePtr, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.activate()?;
+        // SAFETY: the caller allocated so many bytes there.
+        let status = unsafe { (self.driver.memset_d8_async)(address, 0, bytes, self.stream) };
+        self.driver.check(status, "cuMemsetD8Async")
+    }
+
+    /// Copies bytes inside the device, after the work before and before the work after.
+    pub(crate) fn copy_within(&self, from: DevicePtr, to: DevicePtr, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.activate()?;
+        // SAFETY: the caller's ranges are inside allocations of the device.
+        let status = unsafe { (self.driver.memcpy_dtod_async)(to, from, bytes, self.stream) };
+        self.driver.check(status, "cuMemcpyDtoDAsync")
+    }
+
+    /// Copies bytes to another device; complete on return.
+    pub(crate) fn copy_to_peer(
+        &self,
+        from: DevicePtr,
+        other: &Gpu,
+        to: DevicePtr,
+        bytes: usize,
+    ) -> Result<()> {
+        other.wait()?;
+        self.activate()?;
+        // SAFETY: as above, in the contexts of two devices.
+        let status = unsafe {
+            (self.driver.memcpy_peer_async)(to, other.context, from, self.context, bytes, self.stream)
+        };
+        self.driver.check(status, "cuMemcpyPeerAsync")?;
+        self.wait()
+    }
+}

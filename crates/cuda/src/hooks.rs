@@ -1,0 +1,116 @@
+//! What the library requires of a kind of device, and the functions of this crate for programs.
+#![expect(unsafe_code, reason = "copies bytes between the host and devices")]
+
+use crate::gpu::{Devices, current_index, devices, set_current_index};
+use crate::memory::CudaAllocator;
+use flambeau_core::backend::{Backend, DeviceHooks};
+use flambeau_core::{Allocator, Device, DeviceType, Result, error};
+use std::sync::OnceLock;
+
+inventory::submit!(Backend::new(DeviceType::Cuda, "cuda", start));
+
+struct Hooks(&'static Devices);
+
+fn start() -> Result<&'static dyn DeviceHooks> {
+    static HOOKS: OnceLock<Hooks> = OnceLock::new();
+    let devices = devices()?;
+    Ok(HOOKS.get_or_init(|| Hooks(devices)))
+}
+
+impl DeviceHooks for Hooks {
+    fn device_count(&self) -> usize {
+        self.0.count()
+    }
+
+    fn current_device(&self) -> usize {
+        current_index()
+    }
+
+    fn set_current_device(&self, index: usize) -> Result<()> {
+        set_current_index(index)
+    }
+
+    fn allocator(&self) -> &'static dyn Allocator {
+        &CudaAllocator
+    }
+
+    unsafe fn copy(&self, from: (Device, *const u8), to: (Device, *mut u8), bytes: usize) -> Result<()> {
+        let index = |device: Device| {
+            device
+                .index()
+                .ok_or_else(|| error!(Device, "cuda: expected a device with a number but got {device}"))
+        };
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (source, target) = (from.1.addr() as u64, to.1.addr() as u64);
+        match (from.0.is_cpu(), to.0.is_cpu()) {
+            // SAFETY: (valid).
+            (true, _) => unsafe { self.0.gpu(index(to.0)?)?.copy_from_host(from.1, target, bytes) },
+            // SAFETY: (valid).
+            (_, true) => unsafe { self.0.gpu(index(from.0)?)?.copy_to_host(source, to.1, bytes) },
+            _ if index(from.0)? == index(to.0)? => {
+                self.0.gpu(index(to.0)?)?.copy_within(source, target, bytes)
+            }
+            _ => self.0.gpu(index(from.0)?)?.copy_to_peer(source, self.0.gpu(index(to.0)?)?, target, bytes),
+        }
+    }
+
+    fn synchronize(&self, index: usize) -> Result<()> {
+        self.0.gpu(index)?.wait()
+    }
+}
+
+/// Whether there is a driver and a device that can be used.
+pub fn is_available() -> bool {
+    device_count().is_ok_and(|count| count > 0)
+}
+
+/// How many devices there are.
+///
+/// # Errors
+/// `Device` where there is no driver or no device.
+pub fn device_count() -> Result<usize> {
+    devices().map(Devices::count)
+}
+
+/// Waits until all work on a device is done.
+///
+/// # Errors
+/// What the device reports of that work, and `Index` where a kernel found an index out of range.
+pub fn synchronize(index: usize) -> Result<()> {
+    devices()?.gpu(index)?.wait()
+}
+
+/// Returns cached memory to the devices.
+pub fn empty_cache() {
+    CudaAllocator.empty_cache();
+}
+
+/// What is known of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceProperties {
+    /// The name of its model.
+    pub name: String,
+    /// Its compute capability, as `(9, 0)`.
+    pub capability: (i32, i32),
+    /// Bytes that nobody uses.
+    pub free_bytes: usize,
+    /// The version of CUDA that the driver supports: 13000 is 13.0.
+    pub driver_version: i32,
+}
+
+/// The properties of a device.
+///
+/// # Errors
+/// `Device` where there is none.
+pub fn properties(index: usize) -> Result<DeviceProperties> {
+    let gpu = devices()?.gpu(index)?;
+    Ok(DeviceProperties {
+        name: gpu.name.clone(),
+        capability: gpu.capability,
+        free_bytes: gpu.free_bytes()?,
+        driver_version: gpu.driver.version()?,
+    })
+}

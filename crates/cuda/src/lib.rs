@@ -1,0 +1,32 @@
+//! Tensors on NVIDIA GPUs. A program that mentions this crate (`use flambeau_cuda as _;`) has the devices `cuda:0`, `cuda:1` and so on.
+//!
+//! Nothing of CUDA is needed to build it: the driver and NVRTC, which compiles kernels for the device at hand, are opened at run time.
+//! Without them the first use of a device is an error that says what is missing. `docs/cuda.md` is the guide for users.
+//!
+//! | module | contains |
+//! |---|---|
+//! | `library`, `driver`, `nvrtc` | libraries that are opened at run time, and their functions |
+//! | `gpu`, `memory`, `blocks`, `staging`, `fault` | devices: contexts, streams, memory, copies, faults of kernels |
+//! | `print`, `programs`, `launch` | CUDA C++ of formulas; compiled programs; launches |
+//! | `loops` | elementwise loops, which serve all formulas of `flambeau-ops` |
+//! | `native`, `fallback` | kernels of other operators; operators without one |
+
+mod blocks;
+mod driver;
+mod fallback;
+mod fault;
+mod gpu;
+mod hooks;
+mod launch;
+mod library;
+mod loops;
+mod memory;
+mod native;
+mod nvrtc;
+mod print;
+mod programs;
+mod staging;
+pub mod testing;
+
+pub use hooks::{DeviceProperties, device_count, empty_cache, is_available, properties, synchronize};
+pub use programs::compiled_programs;

@@ -1,0 +1,137 @@
+//! The allocator of device memory, one for all devices.
+#![expect(unsafe_code, reason = "hands out device memory and takes it back")]
+
+use crate::blocks::{Blocks, SegmentSource};
+use crate::gpu::{Gpu, devices};
+use flambeau_core::allocator::MemoryStats;
+use flambeau_core::{Allocator, DataPtr, ErrorKind, Result, ensure, error};
+use std::sync::{Mutex, PoisonError};
+
+/// The memory of one device.
+#[derive(Default)]
+pub(crate) struct Memory {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    blocks: Blocks,
+    stats: MemoryStats,
+}
+
+/// Segments of a device's memory.
+struct Segments<'a>(&'a Gpu);
+
+impl SegmentSource for Segments<'_> {
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        self.0.allocate_segment(bytes)
+    }
+
+    fn free(&self, address: u64) {
+        self.0.free_segment(address);
+    }
+}
+
+impl Gpu {
+    fn memory_state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.memory.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn allocate(&'static self, bytes: usize) -> Result<DataPtr> {
+        if bytes == 0 {
+            return Ok(DataPtr::empty());
+        }
+        let mut state = self.memory_state();
+        let address = state.blocks.allocate(&Segments(self), bytes).map_err(|error| match error.kind() {
+            ErrorKind::OutOfMemory => self.out_of_memory(bytes, &state),
+            _ => error,
+        })?;
+        let stats = &mut state.stats;
+        stats.live_bytes += bytes;
+        stats.peak_bytes = stats.peak_bytes.max(stats.live_bytes);
+        stats.allocations += 1;
+        let context = std::ptr::from_ref(self).cast_mut().cast();
+        let data = std::ptr::without_provenance_mut(address as usize);
+        // SAFETY: the block is of these bytes, and nobody else has it; `free` may run on any thread. The host does not access them.
+        Ok(unsafe { DataPtr::new(data, bytes, context, Some(free)) })
+    }
+
+    #[cold]
+    fn out_of_memory(&self, bytes: usize, state: &State) -> flambeau_core::Error {
+        let (reserved, cached) = state.blocks.reserved_and_cached();
+        let free = self.free_bytes().unwrap_or(0);
+        error!(
+            OutOfMemory,
+            "cuda:{} has no {bytes} bytes: tensors use {}, {cached} of {reserved} reserved bytes are cached, and {free} \
+             are free on the device",
+            self.index,
+            state.stats.live_bytes
+        )
+    }
+}
+
+/// # Safety
+/// - The three are those of a block that [`Gpu::allocate`] gave, and this is called once.
+unsafe fn free(data: *mut u8, bytes: usize, context: *mut ()) {
+    // SAFETY: the condition above; devices live as long as the process.
+    let gpu = unsafe { &*context.cast::<Gpu>() };
+    let mut state = gpu.memory_state();
+    state.stats.live_bytes -= bytes;
+    state.stats.frees += 1;
+    // All work on a device is in one stream, so whatever uses the block next comes after what uses it now.
+    state.blocks.free(data.addr() as u64);
+}
+
+/// The allocator of all devices.
+pub(crate) struct CudaAllocator;
+
+impl Allocator for CudaAllocator {
+    fn allocate(&self, bytes: usize) -> Result<DataPtr> {
+        devices()?.current()?.allocate(bytes)
+    }
+
+    fn allocate_on(&self, index: usize, bytes: usize) -> Result<DataPtr> {
+        devices()?.gpu(index)?.allocate(bytes)
+    }
+
+    fn allocate_zeroed(&self, bytes: usize) -> Result<DataPtr> {
+        let gpu = devices()?.current()?;
+        let data = gpu.allocate(bytes)?;
+        gpu.fill_zero(data.as_ptr().addr() as u64, bytes)?;
+        Ok(data)
+    }
+
+    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
+        ensure!(bytes < usize::MAX / 2, Overflow, "cuda: expected a copy of fewer than {bytes} bytes");
+        devices()?.current()?.copy_within(from.addr() as u64, to.addr() as u64, bytes)
+    }
+
+    fn memory_stats(&self) -> MemoryStats {
+        let mut sum = MemoryStats::default();
+        for gpu in devices().map(|devices| devices.started()).unwrap_or_default() {
+            let state = gpu.memory_state();
+            sum.live_bytes += state.stats.live_bytes;
+            sum.peak_bytes += state.stats.peak_bytes;
+            sum.cached_bytes += state.blocks.reserved_and_cached().1;
+            sum.allocations += state.stats.allocations;
+            sum.frees += state.stats.frees;
+        }
+        sum
+    }
+
+    fn reset_peak(&self) {
+        for gpu in devices().map(|devices| devices.started()).unwrap_or_default() {
+            let stats = &mut gpu.memory_state().stats;
+            stats.peak_bytes = stats.live_bytes;
+        }
+    }
+
+    fn empty_cache(&self) {
+        for gpu in devices().map(|devices| devices.started()).unwrap_or_default() {
+            // What still uses freed blocks has to end first.
+            if gpu.wait().is_ok() {
+                gpu.memory_state().blocks.release_free(&Segments(gpu));
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The kernels of operators that are more than a formula, and their registration.
+
+mod attention;
+mod copy;
+mod embedding;
+mod loss;
+mod normalization;
+mod products;
+mod reduce;
+mod softmax;
+
+use crate::print::{PRELUDE, type_name};
+use flambeau_core::{Device, MemoryFormat, Result, ScalarType, error};
+use flambeau_ops::structured::TensorSpec;
+use flambeau_ops::{Tensor, ops};
+
+/// Registers the functional and the `out=` form of a structured operator, given the meta function of this crate's CPU kernels and a kernel
+/// that fills an allocated output.
+macro_rules! structured {
+    ($($operator:ident $out_operator:ident $name:literal $meta:path, $kernel:path:
+        ($($arg:ident: $ty:ty),*) reads [$($input:expr),*];)*) => {$(
+        const _: () = {
+            use ::flambeau_core::{DispatchKeySet, Result};
+            use ::flambeau_ops::Tensor;
+
+            fn functional(_: DispatchKeySet, $($arg: $ty),*) -> Result<Tensor> {
+                let out = $meta($($arg),*)?.allocate($name)?;
+                $kernel($($arg,)* &out)?;
+                Ok(out)
+            }
+
+            fn into_out(_: DispatchKeySet, $($arg: $ty,)* out: &Tensor) -> Result<()> {
+                let target = $meta($($arg),*)?.for_out($name, out, &[$($input),*])?;
+                $kernel($($arg,)* target.tensor())?;
+                target.finish(out)
+            }
+
+            ::flambeau_ops::register!(::flambeau_ops::ops::$operator, Cuda, functional);
+            ::flambeau_ops::register!(::flambeau_ops::ops::$out_operator, Cuda, into_out);
+        };
+    )*};
+}
+
+use structured;
+
+/// A row-major tensor without values.
+fn empty(sizes: &[i64], dtype: ScalarType, device: Device) -> Result<Tensor> {
+    TensorSpec::new(sizes, dtype, device).allocate("cuda")
+}
+
+/// A tensor with row-major elements without gaps: itself, or a copy.
+fn dense(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.is_contiguous() {
+        Ok(tensor.clone())
+    } else {
+        ops::contiguous(tensor, MemoryFormat::Contiguous)
+    }
+}
+
+/// The same, of another type.
+fn dense_as(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    if tensor.dtype() == dtype {
+        return dense(tensor);
+    }
+    ops::_to_copy(tensor, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))
+}
+
+/// The name of a type in programs.
+///
+/// # Errors
+/// `NotImplemented` for types that programs do not have.
+fn name_of(operator: &str, dtype: ScalarType) -> Result<&'static str> {
+    type_name(dtype).ok_or_else(|| error!(NotImplemented(operator), "there is no kernel for cuda of {dtype}"))
+}
+
+/// The type in which elements are computed: f32 for half precision.
+fn computing_type(dtype: ScalarType) -> ScalarType {
+    if dtype.is_reduced_floating_point() { ScalarType::F32 } else { dtype }
+}
+
+/// A program: the prelude, definitions, and its parts.
+fn program(definitions: &str, parts: &[&str]) -> String {
+    format!("{PRELUDE}\n{definitions}\n{}", parts.concat())
+}
+
+/// The program of an operator on rows, with the definitions that it needs; and how many threads a row has, and a block has rows.
+struct RowProgram {
+    key: String,
+    definitions: String,
+    rows_per_block: i64,
+}
+
+/// Rows of up to so many elements are computed by a warp, longer ones by a block.
+const WARP_ROWS: i64 = 1024;
+
+impl RowProgram {
+    fn new(name: &str, dtype: &str, flags: &[&str], length: i64) -> Self {
+        let team = if length <= WARP_ROWS { 32 } else { 256 };
+        let flags: String = flags.iter().map(|flag| format!("#define {flag}\n")).collect();
+        RowProgram {
+            key: format!("{name} {dtype} {team} {flags}"),
+            definitions: format!("typedef {dtype} T;\n#define TEAM {team}\n{flags}"),
+            rows_per_block: 256 / team,
+        }
+    }
+
+    fn source(&self, kernel: &str) -> String {
+        program(&self.definitions, &[include_str!("kernels/rows.cu"), kernel])
+    }
+
+    fn grid(&self, rows: i64) -> crate::launch::Grid {
+        let blocks = crate::launch::ceil_div(rows, self.rows_per_block);
+        crate::launch::Grid { blocks: [blocks, 1, 1], threads: 256 }
+    }
+}
+
+/// Every program of this module, by name, in every type that it has.
+pub(crate) fn all_programs() -> Vec<(String, String)> {
+    let mut all = reduce::programs();
+    let floats = ["float", "double", "float16", "bfloat16"];
+    let wide = &floats[..2];
+    let rows: [(&str, &str, &[&str], &[&[&str]]); 4] = [
+        (
+            "softmax",
+            include_str!("kernels/softmax.cu"),
+            &floats,
+            &[
+                &["LOGARITHM true"],
+                &["LOGARITHM false"],
+                &["LOGARITHM true", "BACKWARD"],
+                &["LOGARITHM false", "BACKWARD"],
+            ],
+        ),
+        (
+            "layer_norm",
+            include_str!("kernels/layer_norm.cu"),
+            &floats,
+            &[&[], &["BACKWARD"], &["PARAMETERS"]],
+        ),
+        ("cross_entropy", include_str!("kernels/cross_entropy.cu"), wide, &[&[], &["BACKWARD"]]),
+        ("attention", include_str!("kernels/attention.cu"), wide, &[&[]]),
+    ];
+    for (name, kernel, dtypes, variants) in rows {
+        for dtype in dtypes {
+            for flags in variants {
+                for length in [1, WARP_ROWS + 1] {
+                    let program = RowProgram::new(name, dtype, flags, length);
+                    all.push((program.key.clone(), program.source(kernel)));
+                }
+            }
+        }
+    }
+    let integers = ["boolean", "uint8", "int8", "int16", "int32", "int64"];
+    let parts = [
+        ("matmul", include_str!("kernels/matmul.cu"), ""),
+        ("embedding", include_str!("kernels/embedding.cu"), ""),
+        ("embedding", include_str!("kernels/embedding.cu"), "#define BACKWARD\n"),
+    ];
+    for dtype in floats.iter().chain(&integers) {
+        for (name, kernel, flag) in parts {
+            let source = program(&format!("typedef {dtype} T;\n{flag}"), &[kernel]);
+            all.push((format!("{name} {dtype} {flag}"), source));
+        }
+    }
+    all.push(("check_indices".to_owned(), program("", &[include_str!("kernels/check_indices.cu")])));
+    all
+}

@@ -1,0 +1,164 @@
+//! NVRTC, which compiles CUDA C++ to the machine code of a device.
+#![expect(unsafe_code, reason = "calls NVRTC")]
+
+use crate::library::{api, find};
+use flambeau_core::{Error, ErrorKind, Result, bail, error};
+use std::ffi::{CString, c_char, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+
+api! {
+    /// NVRTC's functions.
+    Api {
+        version = c"nvrtcVersion" (major: *mut i32, minor: *mut i32);
+        create_program = c"nvrtcCreateProgram" (
+            program: *mut *mut c_void, source: *const c_char, name: *const c_char, headers: i32,
+            texts: *const *const c_char, names: *const *const c_char,
+        );
+        destroy_program = c"nvrtcDestroyProgram" (program: *mut *mut c_void);
+        compile_program = c"nvrtcCompileProgram" (program: *mut c_void, count: i32, options: *const *const c_char);
+        get_log_size = c"nvrtcGetProgramLogSize" (program: *mut c_void, bytes: *mut usize);
+        get_log = c"nvrtcGetProgramLog" (program: *mut c_void, log: *mut c_char);
+        get_cubin_size = c"nvrtcGetCUBINSize" (program: *mut c_void, bytes: *mut usize);
+        get_cubin = c"nvrtcGetCUBIN" (program: *mut c_void, image: *mut c_char);
+        get_ptx_size = c"nvrtcGetPTXSize" (program: *mut c_void, bytes: *mut usize);
+        get_ptx = c"nvrtcGetPTX" (program: *mut c_void, image: *mut c_char);
+    }
+}
+
+/// NVRTC and its version.
+pub(crate) struct Nvrtc {
+    api: Api,
+    /// As `(13, 0)`.
+    pub(crate) version: (i32, i32),
+}
+
+/// What a compilation gives.
+pub(crate) struct Images {
+    /// For exactly the architecture that was named.
+    pub(crate) cubin: Vec<u8>,
+    /// For it and later ones, by a driver that is no older than NVRTC.
+    pub(crate) ptx: Vec<u8>,
+}
+
+/// What every program is compiled with. Without contraction of `a * b + c`, which the host does not do either; division and roots are
+/// correctly rounded, and denormal numbers stay.
+const OPTIONS: [&str; 3] = ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
+
+/// The names under which NVRTC is installed, newest first.
+const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+
+/// NVRTC, opened by the first call.
+///
+/// # Errors
+/// `Device` where it is not installed: the same each time.
+pub(crate) fn nvrtc() -> Result<&'static Nvrtc> {
+    static NVRTC: OnceLock<Result<Nvrtc, (ErrorKind, String)>> = OnceLock::new();
+    let found = NVRTC.get_or_init(|| open().map_err(|error| (error.kind(), error.to_string())));
+    found.as_ref().map_err(|(kind, message)| Error::new(*kind, message.clone()))
+}
+
+fn open() -> Result<Nvrtc> {
+    let library = find(&NAMES).ok_or_else(|| {
+        error!(
+            Device,
+            "expected NVRTC, which compiles kernels for CUDA devices, but {} was not found; `pip install \
+             nvidia-cuda-nvrtc` installs it, and FLAMBEAU_CUDA_PATH names the folder that has it",
+            NAMES.join(" and ")
+        )
+    })?;
+    let api = Api::load(&library)?;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the function writes two integers.
+    check(unsafe { (api.version)(&raw mut major, &raw mut minor) }, "nvrtcVersion")?;
+    Ok(Nvrtc { api, version: (major, minor) })
+}
+
+fn check(status: i32, function: &str) -> Result<()> {
+    if status != 0 {
+        bail!(Device, "cuda: {function} failed with status {status}");
+    }
+    Ok(())
+}
+
+/// A program, destroyed when dropped.
+struct Program<'a> {
+    api: &'a Api,
+    handle: *mut c_void,
+}
+
+impl Drop for Program<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the program was created, and nobody uses it any more.
+        let _ = unsafe { (self.api.destroy_program)(&raw mut self.handle) };
+    }
+}
+
+type SizeFunction = unsafe extern "C" fn(*mut c_void, *mut usize) -> i32;
+type GetFunction = unsafe extern "C" fn(*mut c_void, *mut c_char) -> i32;
+
+impl Program<'_> {
+    /// The bytes that a pair of functions gives.
+    fn bytes(&self, size: SizeFunction, get: GetFunction, name: &str) -> Result<Vec<u8>> {
+        let mut bytes = 0;
+        // SAFETY: the program exists, and the function writes one integer.
+        check(unsafe { size(self.handle, &raw mut bytes) }, name)?;
+        let mut image = vec![0u8; bytes];
+        // SAFETY: as above, and it writes as many bytes as the other function said.
+        check(unsafe { get(self.handle, image.as_mut_ptr().cast()) }, name)?;
+        Ok(image)
+    }
+}
+
+impl Nvrtc {
+    /// What the image of a program depends on beside its source.
+    pub(crate) fn settings(&self, capability: (i32, i32)) -> String {
+        let (major, minor) = self.version;
+        format!("nvrtc {major}.{minor} {} {}", architecture(capability), OPTIONS.join(" "))
+    }
+
+    /// Compiles a program for devices of a compute capability.
+    ///
+    /// # Errors
+    /// `Internal` where it does not compile, with the compiler's messages.
+    pub(crate) fn compile(&self, source: &str, capability: (i32, i32)) -> Result<Images> {
+        let text = CString::new(source).map_err(|_| error!(Internal, "cuda: a program has a zero byte"))?;
+        let mut program = Program { api: &self.api, handle: ptr::null_mut() };
+        // SAFETY: the texts are terminated, and there are no headers.
+        let status = unsafe {
+            (self.api.create_program)(
+                &raw mut program.handle,
+                text.as_ptr(),
+                c"flambeau.cu".as_ptr(),
+                0,
+                ptr::null(),
+                ptr::null(),
+            )
+        };
+        check(status, "nvrtcCreateProgram")?;
+        let target = format!("--gpu-architecture={}", architecture(capability));
+        let options = OPTIONS.iter().copied().chain([target.as_str()]);
+        let options: Vec<CString> = options.filter_map(|option| CString::new(option).ok()).collect();
+        let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: the program exists, and the options are terminated.
+        let status =
+            unsafe { (self.api.compile_program)(program.handle, pointers.len() as i32, pointers.as_ptr()) };
+        if status != 0 {
+            let log = program.bytes(self.api.get_log_size, self.api.get_log, "nvrtcGetProgramLog")?;
+            bail!(
+                Internal,
+                "cuda: a kernel does not compile for {}: {}",
+                architecture(capability),
+                String::from_utf8_lossy(&log)
+            );
+        }
+        Ok(Images {
+            cubin: program.bytes(self.api.get_cubin_size, self.api.get_cubin, "nvrtcGetCUBIN")?,
+            ptx: program.bytes(self.api.get_ptx_size, self.api.get_ptx, "nvrtcGetPTX")?,
+        })
+    }
+}
+
+fn architecture((major, minor): (i32, i32)) -> String {
+    format!("sm_{major}{minor}")
+}

@@ -1,0 +1,332 @@
+//! Prints the expression of a formula, and the loops around it, as CUDA C++.
+
+use flambeau_core::ScalarType;
+use flambeau_ops::vectorized::traced::{Node, Tape, TracedType};
+use std::fmt::Write;
+
+/// What every program begins with.
+pub(crate) const PRELUDE: &str = include_str!("kernels/prelude.cu");
+
+/// The name of an element type in programs; `None` for complex numbers, which have none yet.
+pub(crate) fn type_name(dtype: ScalarType) -> Option<&'static str> {
+    Some(match dtype {
+        ScalarType::Bool => "boolean",
+        ScalarType::U8 => "uint8",
+        ScalarType::I8 => "int8",
+        ScalarType::I16 => "int16",
+        ScalarType::I32 => "int32",
+        ScalarType::I64 => "int64",
+        ScalarType::F16 => "float16",
+        ScalarType::BF16 => "bfloat16",
+        ScalarType::F32 => "float",
+        ScalarType::F64 => "double",
+        _ => return None,
+    })
+}
+
+/// The largest number of dimensions of a strided loop.
+pub(crate) const MAX_DIMS: usize = 24;
+
+/// Where the values of an operand are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// In device memory, an element for each of the result.
+    Elements,
+    /// In device memory, one element for all.
+    Repeated,
+    /// In the argument itself: a floating point number of the host.
+    Real,
+    /// In the argument itself: an integer or a bool of the host.
+    Whole,
+}
+
+/// An input of a loop: its type in memory, the type to which it is converted, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Input {
+    pub(crate) memory: ScalarType,
+    pub(crate) kernel: ScalarType,
+    pub(crate) source: Source,
+}
+
+/// How elements lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Layout {
+    /// Adjacent, in the order of the loop.
+    Dense,
+    /// With strides, and offsets that fit 32 bits.
+    Strided32,
+    /// With strides.
+    Strided64,
+}
+
+/// A pointwise loop: all that its program depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Pointwise {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) result: u16,
+    /// The type that the formula is of.
+    pub(crate) computing: ScalarType,
+    pub(crate) inputs: Vec<Input>,
+    /// The type of the result as the formula gives it, and in memory.
+    pub(crate) output: (ScalarType, ScalarType),
+    /// For each number given to the formula, whether it is real.
+    pub(crate) scalars: Vec<bool>,
+    pub(crate) layout: Layout,
+}
+
+impl Pointwise {
+    /// The program; `None` for types that programs do not have.
+    pub(crate) fn source(&self) -> Option<String> {
+        let mut text = PRELUDE.to_owned();
+        let computing = type_name(self.computing)?;
+        let _ = writeln!(text, "\ntypedef computing<{computing}>::type C;\ntypedef bits_of<C>::type B;");
+        for (i, input) in self.inputs.iter().enumerate() {
+            let memory = match input.source {
+                Source::Real => "double",
+                Source::Whole => "int64",
+                _ => type_name(input.memory)?,
+            };
+            let _ = writeln!(text, "typedef {memory} M{i};\ntypedef {} K{i};", type_name(input.kernel)?);
+        }
+        let (kernel, memory) = self.output;
+        let _ = writeln!(text, "typedef {} KO;\ntypedef {} MO;\n", type_name(kernel)?, type_name(memory)?);
+        self.print_formula(&mut text);
+        match self.layout {
+            Layout::Dense => self.print_dense(&mut text),
+            _ => self.print_strided(&mut text),
+        }
+        Some(text)
+    }
+
+    fn print_formula(&self, text: &mut String) {
+        let inputs = (0..self.inputs.len()).map(|i| format!("computing<K{i}>::type x{i}"));
+        let scalars = (0..self.scalars.len()).map(|i| format!("C s{i}"));
+        let parameters: Vec<String> = inputs.chain(scalars).collect();
+        let _ = writeln!(text, "INLINE auto formula({}) {{", parameters.join(", "));
+        for (i, node) in self.nodes.iter().enumerate() {
+            let _ = writeln!(text, "    const auto n{i} = {};", expression(node));
+        }
+        let _ = writeln!(text, "    return n{};\n}}\n", self.result);
+    }
+
+    /// The parameters of inputs and numbers, after a comma.
+    fn parameters(&self, pointer: &dyn Fn(usize) -> String) -> String {
+        let mut text = String::new();
+        for (i, input) in self.inputs.iter().enumerate() {
+            let _ = match input.source {
+                Source::Real | Source::Whole => write!(text, ", M{i} in{i}"),
+                _ => write!(text, ", {} in{i}", pointer(i)),
+            };
+        }
+        for (i, is_real) in self.scalars.iter().enumerate() {
+            let _ = write!(text, ", {} number{i}", if *is_real { "double" } else { "int64" });
+        }
+        text
+    }
+
+    /// The values that all elements have in common.
+    fn print_common(&self, text: &mut String) {
+        for (i, input) in self.inputs.iter().enumerate() {
+            let _ = match input.source {
+                Source::Elements => Ok(()),
+                Source::Repeated => {
+                    writeln!(text, "    const auto r{i} = convert<K{i}>(*(const M{i}*)in{i});")
+                }
+                _ => writeln!(text, "    const auto r{i} = convert<K{i}>(in{i});"),
+            };
+        }
+        for i in 0..self.scalars.len() {
+            let _ = writeln!(text, "    const C s{i} = C(number{i});");
+        }
+    }
+
+    /// A call of the formula, whose elements `of` reads, as an element of the result.
+    fn call(&self, of: &dyn Fn(usize) -> String) -> String {
+        let argument = |(i, input): (usize, &Input)| match input.source {
+            Source::Elements => format!("convert<K{i}>({})", of(i)),
+            _ => format!("r{i}"),
+        };
+        let arguments = self.inputs.iter().enumerate().map(argument);
+        let scalars = (0..self.scalars.len()).map(|i| format!("s{i}"));
+        let all: Vec<String> = arguments.chain(scalars).collect();
+        format!("finish<MO, KO>(formula({}))", all.join(", "))
+    }
+
+    /// The inputs of which each element is read.
+    fn elementwise(&self) -> impl Iterator<Item = usize> {
+        let inputs = self.inputs.iter().enumerate();
+        inputs.filter(|(_, input)| input.source == Source::Elements).map(|(i, _)| i)
+    }
+
+    fn print_dense(&self, text: &mut String) {
+        let parameters = self.parameters(&|i| format!("const M{i}* __restrict__"));
+        let _ = writeln!(
+            text,
+            "extern \"C\" __global__ void __launch_bounds__(256) kernel(int64 count, int64 packed, MO* out{}) {{",
+            parameters.replace(" __restrict__", "")
+        );
+        *text += "    const int64 first = ((int64)blockIdx.x * blockDim.x + threadIdx.x) * 4;\n    if (first >= count) return;\n";
+        self.print_common(text);
+        *text += "    if (packed && first + 4 <= count) {\n";
+        for i in self.elementwise() {
+            let _ = writeln!(text, "        const auto p{i} = *(const Pack<M{i}, 4>*)(in{i} + first);");
+        }
+        let packed = self.call(&|i| format!("p{i}.values[i]"));
+        let single = self.call(&|i| format!("in{i}[i]"));
+        let _ = write!(
+            text,
+            "        Pack<MO, 4> results;\n        #pragma unroll\n        for (int i = 0; i < 4; ++i) results.values[i] = \
+             {packed};\n        *(Pack<MO, 4>*)(out + first) = results;\n    }} else {{\n        for (int64 i = first; i \
+             < count && i < first + 4; ++i) out[i] = {single};\n    }}\n}}\n"
+        );
+    }
+
+    fn print_strided(&self, text: &mut String) {
+        let operands = 1 + self.elementwise().count();
+        let parameters = self.parameters(&|_| "const char*".to_owned());
+        *text += &layout_struct("Layout", operands, self.layout == Layout::Strided32);
+        let _ = writeln!(
+            text,
+            "extern \"C\" __global__ void __launch_bounds__(256) kernel(int64 count, char* out{parameters}, const \
+             __grid_constant__ Layout layout) {{"
+        );
+        *text += "    const int64 index = (int64)blockIdx.x * blockDim.x + threadIdx.x;\n    if (index >= count) return;\n";
+        self.print_common(text);
+        let _ = writeln!(text, "    Layout::Offset at[{operands}];\n    layout.offsets(index, at);");
+        let position = |i: usize| 1 + self.elementwise().take_while(|other| *other < i).count();
+        let single = self.call(&|i| format!("*(const M{i}*)(in{i} + at[{}])", position(i)));
+        let _ = writeln!(text, "    *(MO*)(out + at[0]) = {single};\n}}");
+    }
+}
+
+/// The structure of strides of several operands, whose method gives the offsets of an element.
+pub(crate) fn layout_struct(name: &str, operands: usize, is_32_bit: bool) -> String {
+    let (integer, offset, magic, divide) = match is_32_bit {
+        true => (
+            "uint32",
+            "int32",
+            format!("uint32 magic[{MAX_DIMS}], shift[{MAX_DIMS}]; "),
+            "quotient(rest, magic[d], shift[d])",
+        ),
+        false => ("uint64", "int64", String::new(), "rest / size[d]"),
+    };
+    format!(
+        "struct {name} {{
+    typedef {offset} Offset;
+    {integer} rank; {integer} size[{MAX_DIMS}]; {magic}Offset stride[{operands}][{MAX_DIMS}];
+    INLINE void offsets(int64 index, Offset* at) const {{
+        {integer} rest = ({integer})index;
+        #pragma unroll
+        for (int k = 0; k < {operands}; ++k) at[k] = 0;
+        #pragma unroll
+        for (int d = 0; d < {MAX_DIMS}; ++d) {{
+            if (d >= rank) break;
+            // The outermost position is what remains.
+            const {integer} next = d + 1 == rank ? 0 : {divide};
+            const Offset position = (Offset)(rest - next * size[d]);
+            #pragma unroll
+            for (int k = 0; k < {operands}; ++k) at[k] += position * stride[k][d];
+            rest = next;
+        }}
+    }}
+}};
+"
+    )
+}
+
+/// The expression of a node.
+fn expression(node: &Node) -> String {
+    let args: Vec<String> =
+        node.args[..usize::from(node.count)].iter().map(|arg| format!("n{arg}")).collect();
+    let infix = |operator: &str| format!("B({})", args.join(operator));
+    match node.name {
+        "input" => format!("x{}", node.payload),
+        "scalar" => format!("s{}", node.payload),
+        "float" => real(f64::from_bits(node.payload)),
+        "integer" => whole(node.payload as i64),
+        "mask_constant" => (if node.payload != 0 { "true" } else { "false" }).to_owned(),
+        "bits" => format!("B({}ull)", node.payload),
+        "bits_add" => infix(" + "),
+        "bits_sub" => infix(" - "),
+        "bits_and" => infix(" & "),
+        "bits_or" => infix(" | "),
+        "bits_xor" => infix(" ^ "),
+        "bits_shl" => format!("B({} << {})", args.join(""), node.payload),
+        "bits_shr" => format!("B({} >> {})", args.join(""), node.payload),
+        "bits_equal" => format!("({})", args.join(" == ")),
+        name => format!("{}({})", function(name), args.join(", ")),
+    }
+}
+
+/// A floating point constant, exactly.
+fn real(value: f64) -> String {
+    match value {
+        _ if value.is_nan() => "C(NAN_F)".to_owned(),
+        _ if value.is_infinite() => format!("C({}INFINITY_F)", if value < 0.0 { "-" } else { "" }),
+        _ => format!("C({value:e})"),
+    }
+}
+
+fn whole(value: i64) -> String {
+    match value {
+        i64::MIN => "C(-9223372036854775807ll - 1)".to_owned(),
+        _ => format!("C({value}ll)"),
+    }
+}
+
+/// The function of the prelude for a method of vectors.
+fn function(method: &str) -> &str {
+    match method {
+        "min" => "lesser",
+        "max" => "larger",
+        "abs" => "magnitude",
+        "sqrt" => "root",
+        "floor" => "round_down",
+        "ceil" => "round_up",
+        "round" => "round_even",
+        "trunc" => "round_to_zero",
+        "copysign" => "with_sign",
+        "remainder" => "remainder_floor",
+        "exp" => "exp_of",
+        "exp2" => "exp2_of",
+        "expm1" => "expm1_of",
+        "log" => "log_of",
+        "log2" => "log2_of",
+        "log10" => "log10_of",
+        "log1p" => "log1p_of",
+        "sin" => "sin_of",
+        "cos" => "cos_of",
+        "tan" => "tan_of",
+        "asin" => "asin_of",
+        "acos" => "acos_of",
+        "atan" => "atan_of",
+        "tanh" => "tanh_of",
+        "sinh" => "sinh_of",
+        "cosh" => "cosh_of",
+        "asinh" => "asinh_of",
+        "acosh" => "acosh_of",
+        "atanh" => "atanh_of",
+        "erf" => "erf_of",
+        "erfc" => "erfc_of",
+        "erfcx" => "erfcx_of",
+        "pow" => "pow_of",
+        "fmod" => "fmod_of",
+        other => other,
+    }
+}
+
+/// The tape of a formula that is given by its nodes: the name, the kind and the arguments of each.
+pub(crate) fn tape(nodes: &[(&'static str, TracedType, &[u16])]) -> Tape {
+    let mut tape = Tape::default();
+    for (name, kind, args) in nodes {
+        let mut node = Node { name, args: [0; 3], count: args.len() as u8, kind: *kind, payload: 0 };
+        node.args[..args.len()].copy_from_slice(args);
+        if *name == "input" {
+            node.payload = tape.inputs;
+            tape.inputs += 1;
+        }
+        tape.nodes.push(node);
+    }
+    tape.output = (nodes.len() as u16).checked_sub(1);
+    tape
+}

@@ -1,0 +1,177 @@
+//! Compiled kernels: in memory by key, and on disk, so that a later process compiles nothing.
+//!
+//! A file has the settings and the whole source beside the image, and is used only if both are the same. It is written under another name
+//! and then renamed, so that no process sees a part of one; a broken file is compiled anew.
+#![expect(unsafe_code, reason = "gives the driver the images of programs")]
+
+use crate::driver::Handle;
+use crate::gpu::Gpu;
+use crate::nvrtc::nvrtc;
+use flambeau_core::{Error, Result};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The kernels of a device.
+#[derive(Default)]
+pub(crate) struct Programs {
+    functions: Mutex<HashMap<String, Function>>,
+}
+
+/// A kernel, loaded on a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function(pub(crate) Handle);
+
+// SAFETY: functions of the driver may be launched by any thread.
+unsafe impl Send for Function {}
+
+static COMPILED: AtomicU64 = AtomicU64::new(0);
+
+/// How many programs this process has compiled.
+pub fn compiled_programs() -> u64 {
+    COMPILED.load(Ordering::Relaxed)
+}
+
+impl Gpu {
+    /// The kernel of a key, whose program `source` writes if there is none yet. Every program has one kernel, called `kernel`.
+    ///
+    /// # Errors
+    /// `Device` where NVRTC is not installed or the driver refuses the program, `Internal` where it does not compile.
+    pub(crate) fn function(&self, key: &str, source: impl FnOnce() -> String) -> Result<Function> {
+        let mut functions = self.programs.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = functions.get(key) {
+            return Ok(*function);
+        }
+        let function = self.load(&source())?;
+        functions.insert(key.to_owned(), function);
+        Ok(function)
+    }
+
+    fn load(&self, source: &str) -> Result<Function> {
+        let nvrtc = nvrtc()?;
+        let entry = Entry { settings: nvrtc.settings(self.capability), source };
+        let path = folder().map(|folder| folder.join(entry.file_name()));
+        let cached = path.as_deref().and_then(|path| entry.read(path));
+        if let Some(function) = cached.and_then(|image| self.load_image(&image).ok()) {
+            return Ok(function);
+        }
+        let images = nvrtc.compile(source, self.capability)?;
+        COMPILED.fetch_add(1, Ordering::Relaxed);
+        // A driver that is older than NVRTC refuses its PTX, and one of another major version its machine code.
+        let function = self.load_image(&images.cubin).or_else(|error| {
+            let mut ptx = images.ptx;
+            ptx.push(0);
+            self.load_image(&ptx).map_err(|_| error)
+        })?;
+        if let Some(path) = path {
+            entry.write(&path, &images.cubin);
+        }
+        Ok(function)
+    }
+
+    fn load_image(&self, image: &[u8]) -> Result<Function, Error> {
+        self.activate()?;
+        let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the image is machine code, whose header has its length, or text that ends with 0; the functions write handles.
+        unsafe {
+            let status = (self.driver.module_load_data)(&raw mut module, image.as_ptr().cast());
+            self.driver.check(status, "cuModuleLoadData")?;
+            let status = (self.driver.module_get_function)(&raw mut function, module, c"kernel".as_ptr());
+            self.driver.check(status, "cuModuleGetFunction")?;
+        }
+        Ok(Function(function))
+    }
+}
+
+/// Writes the image of a program to the cache, unless it is there.
+///
+/// # Errors
+/// `Device` where NVRTC is not installed, `Internal` where it does not compile.
+pub(crate) fn compile_into_cache(source: &str, capability: (i32, i32)) -> Result<()> {
+    let nvrtc = nvrtc()?;
+    let entry = Entry { settings: nvrtc.settings(capability), source };
+    let Some(path) = folder().map(|folder| folder.join(entry.file_name())) else { return Ok(()) };
+    if entry.read(&path).is_none() {
+        entry.write(&path, &nvrtc.compile(source, capability)?.cubin);
+    }
+    Ok(())
+}
+
+/// The folder of compiled programs: in `FLAMBEAU_CACHE`, or else in the user's cache; `None` where there is neither.
+fn folder() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let of_user = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    let root = variable("FLAMBEAU_CACHE").or_else(|| Some(of_user()?.join("flambeau")))?;
+    Some(root.join("cuda"))
+}
+
+const HEADER: &[u8] = b"flambeau cuda program 1\n";
+
+/// A program in the cache on disk.
+struct Entry<'a> {
+    settings: String,
+    source: &'a str,
+}
+
+impl Entry<'_> {
+    fn file_name(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        (&self.settings, self.source).hash(&mut hasher);
+        format!("{:016x}.bin", hasher.finish())
+    }
+
+    /// What comes before the image.
+    fn head(&self) -> Vec<u8> {
+        let mut head = HEADER.to_vec();
+        for text in [self.settings.as_str(), self.source] {
+            head.extend((text.len() as u64).to_le_bytes());
+            head.extend(text.as_bytes());
+        }
+        head
+    }
+
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        let bytes = std::fs::read(path).ok()?;
+        let rest = bytes.strip_prefix(self.head().as_slice())?;
+        let (length, image) = rest.split_first_chunk::<8>()?;
+        (u64::from_le_bytes(*length) == image.len() as u64).then(|| image.to_vec())
+    }
+
+    /// Writes the file. A cache that cannot be written is only slower.
+    fn write(&self, path: &Path, image: &[u8]) {
+        let mut bytes = self.head();
+        bytes.extend((image.len() as u64).to_le_bytes());
+        bytes.extend(image);
+        let other = path.with_extension(format!("{}.tmp", std::process::id()));
+        let made = path.parent().is_some_and(|folder| std::fs::create_dir_all(folder).is_ok());
+        if made && std::fs::write(&other, bytes).is_ok() && std::fs::rename(&other, path).is_err() {
+            let _ = std::fs::remove_file(&other);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_used_only_if_it_is_whole_and_of_the_same_source() {
+        let folder = std::env::temp_dir().join(format!("flambeau-cuda-{}", std::process::id()));
+        let entry = Entry { settings: "nvrtc 13.0 sm_90".to_owned(), source: "kernel" };
+        let path = folder.join(entry.file_name());
+        assert!(entry.read(&path).is_none());
+        entry.write(&path, b"image");
+        assert_eq!(entry.read(&path).as_deref(), Some(&b"image"[..]));
+        let other = Entry { settings: "nvrtc 13.0 sm_80".to_owned(), source: "kernel" };
+        assert_ne!(other.file_name(), entry.file_name());
+        assert!(other.read(&path).is_none());
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        assert!(entry.read(&path).is_none());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
