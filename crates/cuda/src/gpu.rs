@@ -1,6 +1,7 @@
 //! The devices: a context, a stream, memory and compiled kernels for each, made by the first use.
 #![expect(unsafe_code, reason = "calls the driver")]
 
+use crate::blas::Blas;
 use crate::driver::{DevicePtr, Driver, Handle, driver};
 use crate::fault::FaultWord;
 use crate::memory::Memory;
@@ -39,6 +40,7 @@ pub(crate) struct Gpu {
     pub(crate) programs: Programs,
     pub(crate) staging: Staging,
     pub(crate) faults: FaultWord,
+    pub(crate) blas: Blas,
 }
 
 // SAFETY: the driver's handles may be used by any thread, once it has made the context current.
@@ -170,6 +172,7 @@ impl Gpu {
             programs: Programs::default(),
             staging: Staging::default(),
             faults,
+            blas: Blas::default(),
         })
     }
 

@@ -5,12 +5,13 @@
 //!
 //! | module | contains |
 //! |---|---|
-//! | `library`, `driver`, `nvrtc` | libraries that are opened at run time, and their functions |
+//! | `library`, `driver`, `nvrtc`, `blas` | libraries that are opened at run time, and their functions |
 //! | `gpu`, `memory`, `blocks`, `staging`, `fault` | devices: contexts, streams, memory, copies, faults of kernels |
 //! | `print`, `programs`, `launch` | CUDA C++ of formulas; compiled programs; launches |
 //! | `loops` | elementwise loops, which serve all formulas of `flambeau-ops` |
 //! | `native`, `fallback` | kernels of other operators; operators without one |
 
+mod blas;
 mod blocks;
 mod driver;
 mod fallback;

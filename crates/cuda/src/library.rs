@@ -83,10 +83,12 @@ pub(crate) fn find(names: &[&str]) -> Option<Library> {
     by_path.or_else(|| names.iter().find_map(|name| Library::open(name)))
 }
 
-/// The library of NVRTC's own functions has to be open before NVRTC needs it: the wheels' NVRTC does not look for it beside itself.
+/// The libraries that NVRTC and cuBLAS use have to be open before: those in Python's packages do not look for them beside themselves.
 fn open_companions(path: &Path) {
     let Some(files) = path.parent().and_then(|folder| std::fs::read_dir(folder).ok()) else { return };
-    let is_companion = |name: &str| name.starts_with("libnvrtc-builtins.so");
+    let own = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let companion = if own.starts_with("libcublas") { "libcublasLt.so" } else { "libnvrtc-builtins.so" };
+    let is_companion = |name: &str| name.starts_with(companion);
     for file in files.flatten() {
         if is_companion(&file.file_name().to_string_lossy()) {
             let _ = Library::open(&file.path().to_string_lossy());

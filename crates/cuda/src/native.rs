@@ -3,9 +3,11 @@
 mod attention;
 mod copy;
 mod embedding;
+mod gather;
 mod loss;
 mod normalization;
 mod products;
+mod random;
 mod reduce;
 mod softmax;
 
@@ -161,6 +163,7 @@ pub(crate) fn all_programs() -> Vec<(String, String)> {
             let source = program(&format!("typedef {dtype} T;\n{flag}"), &[kernel]);
             all.push((format!("{name} {dtype} {flag}"), source));
         }
+        all.extend(gather::programs(dtype));
     }
     all.push(("check_indices".to_owned(), program("", &[include_str!("kernels/check_indices.cu")])));
     all

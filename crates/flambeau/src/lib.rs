@@ -33,6 +33,8 @@ mod readme {}
 
 pub use flambeau_autograd as autograd;
 pub use flambeau_core as core;
+#[cfg(feature = "cuda")]
+pub use flambeau_cuda as cuda;
 pub use flambeau_ops::ops::{self, options};
 pub use flambeau_ops::{cpu_fallback, dispatch, tensor};
 

@@ -23,9 +23,10 @@ const TYPES: [ScalarType; 7] = [
 /// How long the rows may take, in seconds, unless `FLAMBEAU_CHECK_SECONDS` says otherwise.
 const SECONDS: u64 = 110;
 
-fn deadline() -> Instant {
+/// When this part of that time is over.
+fn deadline(part: f64) -> Instant {
     let seconds = std::env::var("FLAMBEAU_CHECK_SECONDS").ok().and_then(|text| text.parse().ok());
-    Instant::now() + Duration::from_secs(seconds.unwrap_or(SECONDS))
+    Instant::now() + Duration::from_secs(seconds.unwrap_or(SECONDS)).mul_f64(part)
 }
 
 /// Whether the device has a kernel of the operator's own.
@@ -106,7 +107,7 @@ fn compare(row: &Row, op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) 
 
 /// Every row with a kernel, forward, against the host.
 pub(super) fn against_the_host() -> Result<usize> {
-    let (deadline, mut cases, mut neither) = (deadline(), 0, 0);
+    let (deadline, mut cases, mut neither) = (deadline(1.0), 0, 0);
     let (mut rows, mut faulty, mut missing) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let all = op_db::rows();
     let mut skipped = 0;
@@ -143,7 +144,7 @@ pub(super) fn against_the_host() -> Result<usize> {
 
 /// The first sample of every row with a kernel, twice: the same bits.
 pub(super) fn repeated() -> Result<usize> {
-    let (deadline, mut cases, mut faults) = (deadline(), 0, 0);
+    let (deadline, mut cases, mut faults) = (deadline(0.25), 0, 0);
     for row in op_db::rows() {
         let Some(op) = operator(row.name).filter(|op| has_kernel(*op)) else { continue };
         if !row.types.contains(&ScalarType::F32) || row.unset.is_some() || Instant::now() > deadline {

@@ -17,6 +17,10 @@ END
 export FLAMBEAU_CACHE=$work RUST_BACKTRACE=1
 "$work/device_check" "$@"
 status=$?
+if [ $# -eq 0 ]; then
+    echo "== without cuBLAS"
+    FLAMBEAU_CUDA_BLAS=own "$work/device_check" training speed || status=1
+fi
 if [ -n "$FLAMBEAU_TORCH" ]; then
     "$FLAMBEAU_TORCH" "$here/torch_speed.py"
 fi

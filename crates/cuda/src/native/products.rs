@@ -1,7 +1,9 @@
-//! Matrix products: `mm`, `bmm`, `addmm`, `baddbmm`, `mv`, `dot`, `_linear` and its derivative, all by one tiled kernel.
+//! Matrix products: `mm`, `bmm`, `addmm`, `baddbmm`, `mv`, `dot`, `_linear` and its derivative, all by cuBLAS where it is installed and takes the operands, or else by
+//! one tiled kernel.
 
 use super::{name_of, program, structured};
-use crate::launch::{Arguments, Grid, ceil_div, guarded};
+use crate::blas::{Gemm, Matrix};
+use crate::launch::{Arguments, Grid, ceil_div, gpu_of, guarded};
 use flambeau_core::{DispatchKeySet, Result, Scalar, shape};
 use flambeau_ops::native::linalg::{linear, matmul};
 use flambeau_ops::{Tensor, ops, register};
@@ -52,6 +54,11 @@ impl Batch {
         Ok(Batch { tensor: tensor.clone(), strides: [strides[0], strides[1], strides[2]] })
     }
 
+    fn matrix(&self) -> Matrix {
+        let [batch, rows, columns] = self.strides;
+        Matrix { address: crate::launch::address(&self.tensor), rows, columns, batch }
+    }
+
     /// The structure of the kernel.
     fn structure(&self) -> [u64; 4] {
         let [batch, rows, columns] = self.strides.map(|stride| stride as u64);
@@ -76,10 +83,34 @@ impl Product {
     }
 
     pub(super) fn run(&self, a: &Batch, b: &Batch, out: &Batch) -> Result<()> {
-        let [batch, m, n, k] = self.sizes;
+        let [batch, m, n, _] = self.sizes;
         if batch == 0 || m == 0 || n == 0 {
             return Ok(());
         }
+        if self.run_blas(a, b, out)? { Ok(()) } else { self.run_own(a, b, out) }
+    }
+
+    /// By cuBLAS, if that takes it; the addend is copied into the result beforehand.
+    fn run_blas(&self, a: &Batch, b: &Batch, out: &Batch) -> Result<bool> {
+        let dtype = out.tensor.dtype();
+        if !dtype.is_floating_point() || !gpu_of(&out.tensor)?.has_blas() {
+            return Ok(false);
+        }
+        if let Some((addend, _)) = &self.addend {
+            ops::copy_(&out.tensor, &addend.tensor, false)?;
+        }
+        let beta = self.addend.as_ref().map_or(0.0, |(_, beta)| *beta);
+        let gemm = Gemm { dtype, sizes: self.sizes, alpha: self.alpha, beta };
+        let mut done = false;
+        guarded(self.name, &[&a.tensor, &b.tensor], &[&out.tensor], |gpu| {
+            done = gpu.gemm(&gemm, a.matrix(), b.matrix(), out.matrix())?;
+            Ok(())
+        })?;
+        Ok(done)
+    }
+
+    fn run_own(&self, a: &Batch, b: &Batch, out: &Batch) -> Result<()> {
+        let [batch, m, n, k] = self.sizes;
         let dtype = name_of(self.name, out.tensor.dtype())?;
         let mut reads = vec![&a.tensor, &b.tensor];
         reads.extend(self.addend.as_ref().map(|(addend, _)| &addend.tensor));

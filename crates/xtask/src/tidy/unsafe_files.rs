@@ -34,6 +34,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/core/src/shared_memory/", "maps memory that other processes see, and counts there"),
     ("crates/core/src/storage.rs", "replaces bytes under the exclusive lock, takes foreign memory over"),
     ("crates/core/src/tensor_impl.rs", "geometries are replaced behind shared references"),
+    ("crates/cuda/src/blas.rs", "calls cuBLAS"),
     ("crates/cuda/src/driver.rs", "calls the driver"),
     ("crates/cuda/src/fault.rs", "calls the driver"),
     ("crates/cuda/src/gpu.rs", "calls the driver"),

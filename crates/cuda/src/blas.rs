@@ -1,0 +1,206 @@
+//! cuBLAS, for products of floating point matrices, where it is installed. `FLAMBEAU_CUDA_BLAS=own` uses this crate's kernel instead.
+//!
+//! With one stream and a workspace of its own for each handle, the same call gives the same bits on the same device and version.
+#![expect(unsafe_code, reason = "calls cuBLAS")]
+
+use crate::driver::{DevicePtr, Handle};
+use crate::gpu::Gpu;
+use crate::library::{api, find};
+use flambeau_core::{Result, ScalarType, bail};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+api! {
+    /// The functions of cuBLAS.
+    Api {
+        create = c"cublasCreate_v2" (handle: *mut Handle);
+        set_stream = c"cublasSetStream_v2" (handle: Handle, stream: Handle);
+        set_workspace = c"cublasSetWorkspace_v2" (handle: Handle, workspace: *mut c_void, bytes: usize);
+        gemm = c"cublasGemmStridedBatchedEx" (
+            handle: Handle, a_operation: i32, b_operation: i32, m: i32, n: i32, k: i32, alpha: *const c_void,
+            a: *const c_void, a_type: i32, a_leading: i32, a_stride: i64, b: *const c_void, b_type: i32, b_leading: i32,
+            b_stride: i64, beta: *const c_void, c: *mut c_void, c_type: i32, c_leading: i32, c_stride: i64, batches: i32,
+            compute_type: i32, algorithm: i32,
+        );
+    }
+}
+
+/// Bytes of a handle's workspace, as NVIDIA advises for recent devices.
+const WORKSPACE: usize = 32 << 20;
+/// `CUBLAS_GEMM_DEFAULT`.
+const DEFAULT_ALGORITHM: i32 = -1;
+
+fn library() -> Option<&'static Api> {
+    static LIBRARY: OnceLock<Option<Api>> = OnceLock::new();
+    let open = || {
+        if std::env::var("FLAMBEAU_CUDA_BLAS").is_ok_and(|value| value == "own") {
+            return None;
+        }
+        Api::load(&find(&["libcublas.so.13", "libcublas.so.12"])?).ok()
+    };
+    LIBRARY.get_or_init(open).as_ref()
+}
+
+/// The handle of a device; `None` until the first product, and where there is no cuBLAS.
+#[derive(Default)]
+pub(crate) struct Blas {
+    handle: OnceLock<Option<Mutex<Session>>>,
+}
+
+struct Session {
+    api: &'static Api,
+    handle: Handle,
+}
+
+// SAFETY: a handle may be used by any thread, by one at a time.
+unsafe impl Send for Session {}
+
+/// A matrix in memory: its address, the strides of rows and columns, and that from one of a batch to the next, in elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix {
+    pub(crate) address: u64,
+    pub(crate) rows: i64,
+    pub(crate) columns: i64,
+    pub(crate) batch: i64,
+}
+
+/// An operand as cuBLAS takes it.
+struct Operand {
+    /// Whether it is transposed in memory.
+    transposed: bool,
+    leading: i32,
+}
+
+impl Matrix {
+    /// Row-major, or transposed; `None` where neither rows nor columns are adjacent.
+    fn operand(&self, rows: i64, columns: i64) -> Option<Operand> {
+        let leading = |stride: i64, length: i64, count: i64| {
+            // The stride of a single row is never used, and need not make sense.
+            let stride = if count == 1 { length.max(1) } else { stride };
+            (stride >= length.max(1)).then(|| i32::try_from(stride).ok()).flatten()
+        };
+        if self.columns == 1 || columns == 1 {
+            let leading = leading(self.rows, columns, rows)?;
+            return Some(Operand { transposed: false, leading });
+        }
+        if self.rows == 1 || rows == 1 {
+            let leading = leading(self.columns, rows, columns)?;
+            return Some(Operand { transposed: true, leading });
+        }
+        None
+    }
+}
+
+/// The number of a type, and that of the type in which its products are summed.
+fn types(dtype: ScalarType) -> Option<(i32, i32)> {
+    Some(match dtype {
+        ScalarType::F32 => (0, 68),
+        ScalarType::F64 => (1, 70),
+        ScalarType::F16 => (2, 68),
+        ScalarType::BF16 => (14, 68),
+        _ => return None,
+    })
+}
+
+/// A number as cuBLAS reads it.
+#[repr(C)]
+union Number {
+    single: f32,
+    double: f64,
+}
+
+impl Number {
+    fn new(value: f64, dtype: ScalarType) -> Self {
+        if dtype == ScalarType::F64 { Number { double: value } } else { Number { single: value as f32 } }
+    }
+}
+
+/// A batch of products of row-major matrices, `m x k` and `k x n`.
+pub(crate) struct Gemm {
+    pub(crate) dtype: ScalarType,
+    pub(crate) sizes: [i64; 4],
+    pub(crate) alpha: f64,
+    pub(crate) beta: f64,
+}
+
+impl Gpu {
+    /// Computes `alpha * a b + beta * out`, if cuBLAS is installed and takes such operands; else `false`.
+    ///
+    /// # Errors
+    /// `Device` where cuBLAS reports one.
+    pub(crate) fn gemm(&self, gemm: &Gemm, a: Matrix, b: Matrix, out: Matrix) -> Result<bool> {
+        let [batches, m, n, k] = gemm.sizes;
+        let (Some((number, computing)), true) = (types(gemm.dtype), k > 0) else { return Ok(false) };
+        let (Some(left), Some(right)) = (a.operand(m, k), b.operand(k, n)) else { return Ok(false) };
+        let Some(result) = out.operand(m, n).filter(|result| !result.transposed) else { return Ok(false) };
+        let [Ok(batches), Ok(m), Ok(n), Ok(k)] = [batches, m, n, k].map(i32::try_from) else { return Ok(false) };
+        let Some(session) = self.session()? else { return Ok(false) };
+        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let (alpha, beta) = (Number::new(gemm.alpha, gemm.dtype), Number::new(gemm.beta, gemm.dtype));
+        self.activate()?;
+        let pointer = |address: u64| ptr::without_provenance_mut::<c_void>(address as usize);
+        // SAFETY: the matrices are inside tensors of the device, whose guards the caller holds. cuBLAS has columns first, so it computes the
+        // transposed product, of the operands in reverse order.
+        let status = unsafe {
+            (session.api.gemm)(
+                session.handle,
+                i32::from(right.transposed),
+                i32::from(left.transposed),
+                n,
+                m,
+                k,
+                (&raw const alpha).cast(),
+                pointer(b.address),
+                number,
+                right.leading,
+                b.batch,
+                pointer(a.address),
+                number,
+                left.leading,
+                a.batch,
+                (&raw const beta).cast(),
+                pointer(out.address),
+                number,
+                result.leading,
+                out.batch,
+                batches,
+                computing,
+                DEFAULT_ALGORITHM,
+            )
+        };
+        if status != 0 {
+            bail!(Device, "cuda: cublasGemmStridedBatchedEx failed with status {status}");
+        }
+        Ok(true)
+    }
+
+    /// Whether there is cuBLAS for the device.
+    pub(crate) fn has_blas(&self) -> bool {
+        self.session().is_ok_and(|session| session.is_some())
+    }
+
+    fn session(&self) -> Result<Option<&Mutex<Session>>> {
+        let Some(api) = library() else { return Ok(None) };
+        if self.blas.handle.get().is_none() {
+            self.activate()?;
+            let workspace = self.allocate_segment(WORKSPACE)?;
+            // Without a handle products are computed by this crate's kernel.
+            let session = self.open(api, workspace).map(Mutex::new);
+            let _ = self.blas.handle.set(session);
+        }
+        Ok(self.blas.handle.get().and_then(Option::as_ref))
+    }
+
+    fn open(&self, api: &'static Api, workspace: DevicePtr) -> Option<Session> {
+        let mut handle = ptr::null_mut();
+        let memory = ptr::without_provenance_mut(workspace as usize);
+        // SAFETY: the context is current, the stream exists, and the workspace has so many bytes, as long as the process.
+        let opened = unsafe {
+            (api.create)(&raw mut handle) == 0
+                && (api.set_stream)(handle, self.stream) == 0
+                && (api.set_workspace)(handle, memory, WORKSPACE) == 0
+        };
+        opened.then_some(Session { api, handle })
+    }
+}
