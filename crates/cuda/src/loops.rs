@@ -14,6 +14,7 @@ use flambeau_ops::tensor_iterator::{Operand, TensorIterator};
 use flambeau_ops::vectorized::traced::{Tape, TracedType};
 use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 inventory::submit!(LoopsOf::new(DeviceType::Cuda, &Loops));
@@ -210,20 +211,27 @@ fn number_as(scalar: Scalar, computing: ScalarType) -> i64 {
     if computing == ScalarType::Bool { i64::from(scalar.to_bool()) } else { scalar.to_i64() }
 }
 
-/// The kernel of a loop on a device, found by what its program depends on.
+/// The loaded kernels of loops, by a hash of what their programs depend on; a look-up copies nothing.
+type Loaded = Mutex<HashMap<u64, Vec<(usize, Pointwise, Function)>>>;
+
+/// The kernel of a loop on a device.
 fn function(gpu: &Gpu, name: &str, program: &Pointwise) -> Result<Function> {
-    type Loaded = Mutex<HashMap<(usize, Pointwise), Function>>;
     static LOADED: LazyLock<Loaded> = LazyLock::new(Mutex::default);
-    // The key of a map is owned, so a look-up by parts would copy them as well.
-    let key = (gpu.index, program.clone());
-    if let Some(function) = LOADED.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+    let mut hasher = DefaultHasher::new();
+    (gpu.index, program).hash(&mut hasher);
+    let hash = hasher.finish();
+    let is_same = |(index, known, _): &&(usize, Pointwise, Function)| *index == gpu.index && known == program;
+    let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, _, function)) = loaded.get(&hash).and_then(|list| list.iter().find(is_same)) {
         return Ok(*function);
     }
+    drop(loaded);
     let Some(source) = program.source() else {
         bail!(NotImplemented(name), "there is no kernel for cuda of these types: {:?}", program.inputs)
     };
     let function = gpu.function(&source, || source.clone())?;
-    LOADED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, function);
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    loaded.entry(hash).or_default().push((gpu.index, program.clone(), function));
     Ok(function)
 }
 

@@ -2,6 +2,7 @@
 
 mod attention;
 mod copy;
+mod elementwise_loss;
 mod embedding;
 mod gather;
 mod loss;
@@ -10,6 +11,7 @@ mod products;
 mod random;
 mod reduce;
 mod softmax;
+mod views;
 
 use crate::print::{PRELUDE, type_name};
 use flambeau_core::{Device, MemoryFormat, Result, ScalarType, error};

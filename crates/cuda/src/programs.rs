@@ -41,13 +41,13 @@ impl Gpu {
     /// # Errors
     /// `Device` where NVRTC is not installed or the driver refuses the program, `Internal` where it does not compile.
     pub(crate) fn function(&self, key: &str, source: impl FnOnce() -> String) -> Result<Function> {
-        let mut functions = self.programs.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = functions.get(key) {
+        let functions = || self.programs.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = functions().get(key) {
             return Ok(*function);
         }
+        // Without the lock, so that threads compile at the same time; of two that compile the same, the first to end is used.
         let function = self.load(&source())?;
-        functions.insert(key.to_owned(), function);
-        Ok(function)
+        Ok(*functions().entry(key.to_owned()).or_insert(function))
     }
 
     fn load(&self, source: &str) -> Result<Function> {

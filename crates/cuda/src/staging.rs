@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of one buffer. Two are used in turns, so that the host fills one while the device reads the other.
+/// Bytes of one buffer. There are two, so that the host fills one while the device reads the other.
 const BYTES: usize = 4 << 20;
 
 /// The pinned buffers of a device, made by the first copy.

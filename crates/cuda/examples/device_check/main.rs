@@ -1,7 +1,7 @@
 //! All checks that need a GPU: the operator table against the host, determinism, memory, faults, a GPT in training, and times.
 //!
-//! `device_check [PART]..` runs the parts that are named, or all: rows, repeats, memory, faults, training, speed. It prints what it counted,
-//! and fails if anything differs.
+//! `device_check [PART]..` runs the parts that are named, or all: memory, large, faults, training, speed, rows, layouts, repeats. It prints
+//! what it counted, and fails if anything differs.
 
 mod memory;
 mod rows;
@@ -18,12 +18,14 @@ const DEVICE: Device = Device::cuda(0);
 /// A part: its name, and what it counts as faults.
 type Part = (&'static str, fn() -> Result<usize>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 8] = [
     ("memory", memory::stress),
+    ("large", memory::more_than_32_bits),
     ("faults", memory::index_faults),
     ("training", training::small_gpt),
     ("speed", speed::measure),
     ("rows", rows::against_the_host),
+    ("layouts", rows::layouts),
     ("repeats", rows::repeated),
 ];
 

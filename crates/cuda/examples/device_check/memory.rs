@@ -70,3 +70,26 @@ pub(super) fn index_faults() -> Result<usize> {
     println!("the next call gives {sum}");
     Ok(faults)
 }
+
+/// Tensors with more elements than 32 bits count, dense and with strides.
+pub(super) fn more_than_32_bits() -> Result<usize> {
+    const COLUMNS: i64 = 1_200_000_000;
+    let free = flambeau_cuda::properties(0)?.free_bytes;
+    if free < 20 << 30 {
+        println!("1 check skipped: {free} bytes are free, and it takes 20 GiB");
+        return Ok(0);
+    }
+    let ones = Tensor::full(&[2, COLUMNS], 1, (ScalarType::U8, DEVICE))?;
+    let dense = ones.add(&ones)?.sum()?.item::<i64>()?;
+    let part = ones.slice(1, 1, COLUMNS)?;
+    let strided = part.add(&part)?;
+    let sum = strided.sum_dim(1)?.to_vec::<i64>()?;
+    let last = strided.select(1, COLUMNS - 2)?.to_vec::<u8>()?;
+    let faults = usize::from(dense != 4 * COLUMNS)
+        + usize::from(sum != [2 * (COLUMNS - 1); 2])
+        + usize::from(last != [2; 2]);
+    println!("sums of {} elements: {dense}, {sum:?}", 2 * COLUMNS);
+    drop((ones, part, strided));
+    flambeau_cuda::empty_cache();
+    Ok(faults)
+}

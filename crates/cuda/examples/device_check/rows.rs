@@ -6,7 +6,9 @@ use flambeau::{Device, ErrorKind, Result, ScalarType, Tensor, TensorOptions};
 use flambeau_tests::call::{array, operator, seeded, values};
 use flambeau_tests::op_db;
 use flambeau_tests::row::{Arg, Row};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The types that are compared.
@@ -34,8 +36,30 @@ fn has_kernel(op: &dyn OperatorInfo) -> bool {
     op.has_kernel(DispatchKey::Cuda)
 }
 
-fn arguments(sample: &[Arg], dtype: ScalarType, device: Device) -> Result<Vec<Value>> {
-    let to = |t: &Tensor| -> Result<Tensor> { t.to(TensorOptions::from((t.dtype(), device))) };
+/// How the elements of arguments lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Dense,
+    /// Every other element, and the last two dimensions exchanged.
+    Strided,
+}
+
+/// The same values with other strides.
+fn strided(t: &Tensor) -> Result<Tensor> {
+    let exchanged = |t: &Tensor| if t.dim() < 2 { Ok(t.clone()) } else { t.transpose(-1, -2) };
+    let with_gaps = exchanged(t)?.unsqueeze(-1)?;
+    let mut sizes = with_gaps.sizes().to_vec();
+    if let Some(last) = sizes.last_mut() {
+        *last = 2;
+    }
+    exchanged(&with_gaps.expand(&sizes)?.contiguous()?.select(-1, 0)?)
+}
+
+fn arguments(sample: &[Arg], dtype: ScalarType, device: Device, memory: Memory) -> Result<Vec<Value>> {
+    let to = |t: &Tensor| -> Result<Tensor> {
+        let moved = t.to(TensorOptions::from((t.dtype(), device)))?;
+        if memory == Memory::Strided { strided(&moved) } else { Ok(moved) }
+    };
     let all = values(sample, &mut |array| flambeau_tests::call::tensor(array, dtype));
     let each = |value| {
         Ok(match value {
@@ -85,9 +109,9 @@ fn difference(row: &Row, here: &Tensor, there: &Tensor) -> Option<String> {
     Some(format!("element {at} is {:e} on the host, {:e} on the device", a.data[at], b.data[at]))
 }
 
-fn compare(row: &Row, op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Outcome {
-    let call = |device: Device| seeded(op, &arguments(sample, dtype, device)?, 1);
-    let (here, there) = (call(Device::CPU), call(DEVICE));
+fn compare(row: &Row, op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType, memory: Memory) -> Outcome {
+    let call = |device: Device, memory| seeded(op, &arguments(sample, dtype, device, memory)?, 1);
+    let (here, there) = (call(Device::CPU, Memory::Dense), call(DEVICE, memory));
     match (here, there) {
         (Ok(here), Ok(there)) if row.unset.is_none() => {
             let pairs = here.iter().zip(&there);
@@ -105,37 +129,67 @@ fn compare(row: &Row, op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) 
     }
 }
 
-/// Every row with a kernel, forward, against the host.
-pub(super) fn against_the_host() -> Result<usize> {
-    let (deadline, mut cases, mut neither) = (deadline(1.0), 0, 0);
-    let (mut rows, mut faulty, mut missing) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let all = op_db::rows();
-    let mut skipped = 0;
-    for dtype in TYPES {
-        for row in all.iter().filter(|row| row.types.contains(&dtype)) {
-            let Some(op) = operator(row.name).filter(|op| has_kernel(*op)) else { continue };
-            if Instant::now() > deadline {
-                skipped += 1;
-                continue;
-            }
-            *rows.entry(row.name).or_insert(0) += 1;
-            for sample in &row.samples {
-                match compare(row, op, sample, dtype) {
-                    Outcome::Alike => cases += 1,
-                    Outcome::Neither => neither += 1,
-                    Outcome::Missing(message) => _ = missing.entry(row.name).or_insert(message),
-                    Outcome::Fault(message) => {
-                        let entry = faulty.entry(row.name).or_insert((0, format!("{dtype}: {message}")));
-                        entry.0 += 1;
-                    }
-                }
+/// What came of all cases.
+#[derive(Default)]
+struct Report {
+    rows: BTreeSet<&'static str>,
+    cases: usize,
+    neither: usize,
+    skipped: usize,
+    missing: BTreeMap<&'static str, String>,
+    faulty: BTreeMap<&'static str, (usize, String)>,
+}
+
+impl Report {
+    fn note(&mut self, name: &'static str, dtype: ScalarType, outcome: Outcome) {
+        match outcome {
+            Outcome::Alike => self.cases += 1,
+            Outcome::Neither => self.neither += 1,
+            Outcome::Missing(message) => _ = self.missing.entry(name).or_insert(message),
+            Outcome::Fault(message) => {
+                self.faulty.entry(name).or_insert((0, format!("{dtype}: {message}"))).0 += 1;
             }
         }
     }
-    println!(
-        "{} rows, {cases} cases alike, {neither} that neither takes, {skipped} skipped for time",
-        rows.len()
-    );
+}
+
+/// Every row with a kernel, forward, against the host.
+pub(super) fn against_the_host() -> Result<usize> {
+    compare_all(&TYPES, Memory::Dense, 1.0)
+}
+
+/// The same in one type, with arguments that have other strides on the device.
+pub(super) fn layouts() -> Result<usize> {
+    compare_all(&TYPES[..1], Memory::Strided, 0.5)
+}
+
+/// Compares in several threads, since most of the time goes into compiling kernels.
+fn compare_all(types: &[ScalarType], memory: Memory, part: f64) -> Result<usize> {
+    const THREADS: usize = 8;
+    let (deadline, report) = (deadline(part), Mutex::new(Report::default()));
+    let rows = op_db::rows();
+    let cases = types.iter().flat_map(|dtype| rows.iter().map(move |row| (*dtype, row)));
+    let cases: Vec<(ScalarType, &Row)> = cases.filter(|(dtype, row)| row.types.contains(dtype)).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((dtype, row)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let Some(op) = operator(row.name).filter(|op| has_kernel(*op)) else { continue };
+            if Instant::now() > deadline {
+                report.lock().unwrap_or_else(PoisonError::into_inner).skipped += 1;
+                continue;
+            }
+            for sample in &row.samples {
+                let outcome = compare(row, op, sample, *dtype, memory);
+                let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+                report.rows.insert(row.name);
+                report.note(row.name, *dtype, outcome);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..THREADS).for_each(|_| _ = scope.spawn(work)));
+    let Report { rows, cases, neither, skipped, missing, faulty } =
+        report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{} rows, {cases} cases alike, {neither} that neither takes, {skipped} skipped for time", rows.len());
     println!("{} rows have cases without a kernel:", missing.len());
     missing.iter().for_each(|(name, message)| println!("  missing {name}: {message:.160}"));
     faulty.iter().for_each(|(name, (count, message))| println!("  FAULT {name} ({count}): {message:.300}"));
@@ -151,7 +205,7 @@ pub(super) fn repeated() -> Result<usize> {
             continue;
         }
         for sample in row.samples.iter().take(3) {
-            let call = || seeded(op, &arguments(sample, ScalarType::F32, DEVICE)?, 1);
+            let call = || seeded(op, &arguments(sample, ScalarType::F32, DEVICE, Memory::Dense)?, 1);
             let (Ok(first), Ok(second)) = (call(), call()) else { continue };
             let bits = |t: &Tensor| -> Vec<u64> { array(t).data.iter().map(|x| x.to_bits()).collect() };
             cases += 1;

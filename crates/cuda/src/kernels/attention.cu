@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel(
     const V inverse = is_given ? inverse_sum[row] : (has_keys ? V(1) / sum : V(0));
     for (int64 i = LANE; i < n; i += TEAM) scores[base + i] *= inverse;
     if (LANE == 0 && !is_given) {
-        max_score[row] = highest;
+        max_score[row] = has_keys ? highest : V(0);
         inverse_sum[row] = inverse;
     }
 }

@@ -178,13 +178,19 @@ impl<'a> Reduction<'a> {
         self.outputs > 1 && inner(&self.kept) == size && inner(&self.reduced) != size
     }
 
+    /// Whether the elements of one result are adjacent.
+    fn is_adjacent(&self) -> bool {
+        let size = self.input.dtype().size() as i64;
+        matches!((self.reduced.0.as_slice(), self.reduced.1.as_slice()), ([_], [stride]) if *stride == size)
+    }
+
     /// Elements of a chunk: all, unless there are too few results to keep a device busy.
     fn chunk(&self, by_block: bool) -> i64 {
         let (kind, per_result) = (usize::from(!by_block), self.count.max(1));
         let needed = ceil_div(per_result.saturating_mul(self.outputs.max(1)), ENOUGH[kind]);
         let chunk = needed.max(MIN_CHUNK[kind]).max(ceil_div(per_result, MAX_CHUNKS));
-        // Whole rounds of a block, so that threads read adjacent elements throughout.
-        (ceil_div(chunk, 256) * 256).min(per_result)
+        // Whole rounds of a block, whose threads read packs of up to 8 elements.
+        (ceil_div(chunk, 2048) * 2048).min(per_result)
     }
 
     /// Folds into values, indices, or both.
@@ -228,7 +234,11 @@ impl<'a> Reduction<'a> {
         let (kept, reduced) = (table(&self.kept), table(&self.reduced));
         let null_or = |tensor: Option<&Tensor>| tensor.map_or(0, crate::loops::address_of);
         guarded(self.name, &[self.input], &writes, |gpu| {
-            let flag = if by_block { "#define BY_BLOCK\n" } else { "" };
+            let flag = match (by_block, self.is_adjacent()) {
+                (true, true) => "#define BY_BLOCK\n#define ADJACENT\n",
+                (true, false) => "#define BY_BLOCK\n",
+                (false, _) => "",
+            };
             let first = format!("reduce {definitions}{flag}");
             let function = gpu.function(&first, || source(&format!("{definitions}{flag}")))?;
             let blocks = if by_block { self.outputs } else { ceil_div(self.outputs, 256) };
@@ -310,7 +320,7 @@ pub(super) fn programs() -> Vec<(String, String)> {
             };
             let Ok(definitions) = definitions("reduce", fold, from, to) else { continue };
             for flag in
-                ["", "#define BY_BLOCK\n", "#define PARTIALS\n", "#define PARTIALS\n#define BY_BLOCK\n"]
+                ["", "#define BY_BLOCK\n#define ADJACENT\n", "#define BY_BLOCK\n", "#define PARTIALS\n#define BY_BLOCK\n"]
             {
                 all.push((format!("reduce {fold} {from} {flag}"), source(&format!("{definitions}{flag}"))));
             }

@@ -1,0 +1,84 @@
+//! Losses that are a formula of each element, then reduced; and their derivatives, which are formulas.
+
+use super::structured;
+use flambeau_core::{DispatchKeySet, Result, bail};
+use flambeau_ops::native::nn::loss;
+use flambeau_ops::{Tensor, ops, register};
+
+structured! {
+    MSE_LOSS MSE_LOSS_OUT "mse_loss" loss::mse_loss_meta, mse_loss:
+        (self_: &Tensor, target: &Tensor, reduction: i64) reads [self_, target];
+    SMOOTH_L1_LOSS SMOOTH_L1_LOSS_OUT "smooth_l1_loss" loss::smooth_l1_loss_meta, smooth_l1_loss:
+        (self_: &Tensor, target: &Tensor, reduction: i64, beta: f64) reads [self_, target];
+    HUBER_LOSS HUBER_LOSS_OUT "huber_loss" loss::huber_loss_meta, huber_loss:
+        (self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) reads [self_, target];
+}
+
+/// Registers derivatives, which are formulas of the host.
+macro_rules! derivatives {
+    ($($operator:ident $name:literal $meta:path, $kernel:path: ($($arg:ident: $ty:ty),*);)*) => {$(
+        const _: () = {
+            fn kernel(
+                _: DispatchKeySet,
+                grad_output: &Tensor,
+                self_: &Tensor,
+                target: &Tensor,
+                $($arg: $ty),*
+            ) -> Result<Tensor> {
+                let out = $meta(grad_output, self_, target, $($arg),*)?.allocate($name)?;
+                $kernel(grad_output, self_, target, $($arg,)* &out)?;
+                Ok(out)
+            }
+            register!(ops::$operator, Cuda, kernel);
+        };
+    )*};
+}
+
+derivatives! {
+    MSE_LOSS_BACKWARD "mse_loss_backward" loss::mse_loss_backward_meta, loss::mse_loss_backward: (reduction: i64);
+    SMOOTH_L1_LOSS_BACKWARD "smooth_l1_loss_backward" loss::smooth_l1_loss_backward_meta, loss::smooth_l1_loss_backward:
+        (reduction: i64, beta: f64);
+    HUBER_LOSS_BACKWARD "huber_loss_backward" loss::huber_loss_backward_meta, loss::huber_loss_backward:
+        (reduction: i64, delta: f64);
+}
+
+/// The numbers by which schemas name the reductions.
+const NONE: i64 = 0;
+const MEAN: i64 = 1;
+const SUM: i64 = 2;
+
+/// Reduces the losses that `each` writes into a tensor of the sizes of all elements.
+fn reduced(
+    name: &str,
+    reduction: i64,
+    out: &Tensor,
+    each: impl FnOnce(&Tensor) -> Result<()>,
+    sizes: impl FnOnce() -> Result<Tensor>,
+) -> Result<()> {
+    if reduction == NONE {
+        return each(out);
+    }
+    let all = sizes()?;
+    each(&all)?;
+    let number = match reduction {
+        MEAN => ops::mean_dim(&all, None, false, None)?,
+        SUM => ops::sum_dim_intlist(&all, None, false, None)?,
+        other => bail!(InvalidArgument(name, "reduction"), "expected 0, 1 or 2 but got {other}"),
+    };
+    ops::copy_(out, &number, false)
+}
+
+fn mse_loss(self_: &Tensor, target: &Tensor, reduction: i64, out: &Tensor) -> Result<()> {
+    let all = || loss::mse_loss_meta(self_, target, NONE)?.allocate("mse_loss");
+    reduced("mse_loss", reduction, out, |each| loss::mse_loss(self_, target, NONE, each), all)
+}
+
+fn smooth_l1_loss(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64, out: &Tensor) -> Result<()> {
+    let all = || loss::smooth_l1_loss_meta(self_, target, NONE, beta)?.allocate("smooth_l1_loss");
+    reduced("smooth_l1_loss", reduction, out, |each| loss::smooth_l1_loss(self_, target, NONE, beta, each), all)
+}
+
+fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64, out: &Tensor) -> Result<()> {
+    let all = || loss::huber_loss_meta(self_, target, NONE, delta)?.allocate("huber_loss");
+    reduced("huber_loss", reduction, out, |each| loss::huber_loss(self_, target, NONE, delta, each), all)
+}
