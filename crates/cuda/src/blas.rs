@@ -134,7 +134,9 @@ impl Gpu {
         let (Some((number, computing)), true) = (types(gemm.dtype), k > 0) else { return Ok(false) };
         let (Some(left), Some(right)) = (a.operand(m, k), b.operand(k, n)) else { return Ok(false) };
         let Some(result) = out.operand(m, n).filter(|result| !result.transposed) else { return Ok(false) };
-        let [Ok(batches), Ok(m), Ok(n), Ok(k)] = [batches, m, n, k].map(i32::try_from) else { return Ok(false) };
+        let [Ok(batches), Ok(m), Ok(n), Ok(k)] = [batches, m, n, k].map(i32::try_from) else {
+            return Ok(false);
+        };
         let Some(session) = self.session()? else { return Ok(false) };
         let session = session.lock().unwrap_or_else(PoisonError::into_inner);
         let (alpha, beta) = (Number::new(gemm.alpha, gemm.dtype), Number::new(gemm.beta, gemm.dtype));

@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel(
     if (output >= outputs) return;
 #endif
     A sum = FOLD::start();
-    for (int64 chunk = first; chunk < chunks; chunk += step) sum = FOLD::merge(sum, partials[output * chunks + chunk]);
+    for (int64 chunk = first; chunk < chunks; chunk += step) sum = FOLD::merge(sum, partials[chunk * outputs + output]);
 #ifdef BY_BLOCK
     sum = fold_block(sum);
     if (threadIdx.x > 0) return;
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel(
     const A sum = fold(in + start, from, to, 1, reduced);
 #endif
     if (gridDim.y > 1) {
-        partials[output * gridDim.y + blockIdx.y] = sum;
+        partials[blockIdx.y * outputs + output] = sum;
     } else {
         write(values, indices, output, FOLD::end(sum, divisor));
     }

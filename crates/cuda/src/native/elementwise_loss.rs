@@ -75,7 +75,13 @@ fn mse_loss(self_: &Tensor, target: &Tensor, reduction: i64, out: &Tensor) -> Re
 
 fn smooth_l1_loss(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64, out: &Tensor) -> Result<()> {
     let all = || loss::smooth_l1_loss_meta(self_, target, NONE, beta)?.allocate("smooth_l1_loss");
-    reduced("smooth_l1_loss", reduction, out, |each| loss::smooth_l1_loss(self_, target, NONE, beta, each), all)
+    reduced(
+        "smooth_l1_loss",
+        reduction,
+        out,
+        |each| loss::smooth_l1_loss(self_, target, NONE, beta, each),
+        all,
+    )
 }
 
 fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64, out: &Tensor) -> Result<()> {

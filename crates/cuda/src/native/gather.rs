@@ -37,7 +37,11 @@ fn reversed(values: &[i64], factor: usize) -> Vec<i64> {
 }
 
 fn dimension(name: &str, dim: i64, rank: usize) -> Result<usize> {
-    ensure!(rank <= MAX_DIMS, NotImplemented(name), "cuda: expected at most {MAX_DIMS} dimensions but got {rank}");
+    ensure!(
+        rank <= MAX_DIMS,
+        NotImplemented(name),
+        "cuda: expected at most {MAX_DIMS} dimensions but got {rank}"
+    );
     Ok(shape::wrap_dim(dim, rank.max(1)).map_err(|error| error.in_operator(name))?)
 }
 
@@ -52,7 +56,8 @@ fn take(
     if out.numel() == 0 {
         return Ok(());
     }
-    let result = if out.is_contiguous() { out.clone() } else { empty(out.sizes(), out.dtype(), out.device())? };
+    let result =
+        if out.is_contiguous() { out.clone() } else { empty(out.sizes(), out.dtype(), out.device())? };
     let ((sizes, strides), (shape, _)) = (geometry(from), geometry(&result));
     let (size, stride) = (sizes[dim], strides[dim]);
     let mut others = strides;
@@ -63,7 +68,8 @@ fn take(
     let dtype = name_of(name, from.dtype())?;
     guarded(name, &[from, index], &[&result], |gpu| {
         let function = gpu.function(&format!("gather {dtype}"), || source(dtype, ""))?;
-        let arguments = Arguments::new().int(result.numel()).int(size).int(stride * bytes as i64).tensor(from);
+        let arguments =
+            Arguments::new().int(result.numel()).int(size).int(stride * bytes as i64).tensor(from);
         let arguments = arguments.tensor(index).tensor(&result).word(gpu.faults.address);
         let arguments = arguments.int(gpu.faults.number_of(name)).structure(&table);
         gpu.launch(function, Grid::of(result.numel(), 256), &arguments)
@@ -108,14 +114,14 @@ fn add_by_index(
         from.dtype()
     );
     ensure!(
-        from_sizes.len() == sizes.len()
-            && (0..sizes.len()).all(|d| d == dim || from_sizes[d] <= sizes[d]),
+        from_sizes.len() == sizes.len() && (0..sizes.len()).all(|d| d == dim || from_sizes[d] <= sizes[d]),
         Shape(name, "src"),
         "expected sizes of at most {sizes:?} except in dimension {dim} but got {from_sizes:?}"
     );
     let length = from_sizes[dim];
     // One thread for each element of `to` that an element of `from` may be added to.
-    let without = |values: &[i64]| -> Vec<i64> { (0..values.len()).filter(|d| *d != dim).map(|d| values[d]).collect() };
+    let without =
+        |values: &[i64]| -> Vec<i64> { (0..values.len()).filter(|d| *d != dim).map(|d| values[d]).collect() };
     let outer = without(&from_sizes);
     let count = outer.iter().product::<i64>() * sizes[dim];
     if count == 0 || length == 0 {
@@ -131,9 +137,12 @@ fn add_by_index(
     let dtype = name_of(name, to.dtype())?;
     guarded(name, &[index, from], &[to], |gpu| {
         let function = gpu.function(&format!("scatter {dtype}"), || source(dtype, "#define SCATTER\n"))?;
-        let arguments = Arguments::new().int(count).int(sizes[dim]).int(strides[dim] * bytes as i64).int(length);
-        let arguments = arguments.int(index_strides[dim] * words as i64).int(from_strides[dim] * bytes as i64);
-        let arguments = arguments.tensor(to).tensor(index).tensor(from).double(alpha).word(gpu.faults.address);
+        let arguments =
+            Arguments::new().int(count).int(sizes[dim]).int(strides[dim] * bytes as i64).int(length);
+        let arguments =
+            arguments.int(index_strides[dim] * words as i64).int(from_strides[dim] * bytes as i64);
+        let arguments =
+            arguments.tensor(to).tensor(index).tensor(from).double(alpha).word(gpu.faults.address);
         let arguments = arguments.int(gpu.faults.number_of(name)).structure(&table);
         gpu.launch(function, Grid::of(count, 256), &arguments)
     })
@@ -160,7 +169,13 @@ fn separate(tensor: &Tensor, written: &Tensor) -> Result<Tensor> {
     if shares { ops::clone(tensor, None) } else { Ok(tensor.clone()) }
 }
 
-fn scatter_add(key: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+fn scatter_add(
+    key: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+) -> Result<Tensor> {
     let result = ops::clone(self_, None)?;
     scatter_add_(key, &result, dim, index, src)?;
     Ok(result)

@@ -145,9 +145,12 @@ const MIN_BLOCK_COUNT: i64 = 128;
 /// A block folds at least so many elements, a thread at least as many as the second.
 const MIN_CHUNK: [i64; 2] = [4096, 64];
 /// So many blocks, or threads, are enough for a large device.
-const ENOUGH: [i64; 2] = [1024, 1 << 17];
-/// Up to so many partial results are folded by a thread, more by a block.
-const MAX_SERIAL_CHUNKS: i64 = 8;
+const ENOUGH: [i64; 2] = [1024, 1 << 18];
+/// Chunks are multiples of what a block, or a thread, folds in one round: 8 elements of each thread.
+const ROUND: [i64; 2] = [2048, 8];
+/// Up to so many partial results are folded by a thread, more by a block; the second where there are many results.
+const MAX_SERIAL_CHUNKS: [i64; 2] = [8, 64];
+const MANY_OUTPUTS: i64 = 1024;
 /// The largest number of chunks.
 const MAX_CHUNKS: i64 = 4096;
 
@@ -189,8 +192,7 @@ impl<'a> Reduction<'a> {
         let (kind, per_result) = (usize::from(!by_block), self.count.max(1));
         let needed = ceil_div(per_result.saturating_mul(self.outputs.max(1)), ENOUGH[kind]);
         let chunk = needed.max(MIN_CHUNK[kind]).max(ceil_div(per_result, MAX_CHUNKS));
-        // Whole rounds of a block, whose threads read packs of up to 8 elements.
-        (ceil_div(chunk, 2048) * 2048).min(per_result)
+        (ceil_div(chunk, ROUND[kind]) * ROUND[kind]).min(per_result)
     }
 
     /// Folds into values, indices, or both.
@@ -248,7 +250,7 @@ impl<'a> Reduction<'a> {
             let grid = Grid { blocks: [blocks, chunks, 1], threads: 256 };
             gpu.launch(function, grid, &arguments.double(divisor).structure(&kept).structure(&reduced))?;
             let Some(partials) = &partials else { return Ok(()) };
-            let by_block = chunks > MAX_SERIAL_CHUNKS;
+            let by_block = chunks > MAX_SERIAL_CHUNKS[usize::from(self.outputs > MANY_OUTPUTS)];
             let flags = if by_block { "#define PARTIALS\n#define BY_BLOCK\n" } else { "#define PARTIALS\n" };
             let second = format!("reduce {definitions}{flags}");
             let function = gpu.function(&second, || source(&format!("{definitions}{flags}")))?;
@@ -319,9 +321,12 @@ pub(super) fn programs() -> Vec<(String, String)> {
                 _ => ScalarType::I64,
             };
             let Ok(definitions) = definitions("reduce", fold, from, to) else { continue };
-            for flag in
-                ["", "#define BY_BLOCK\n#define ADJACENT\n", "#define BY_BLOCK\n", "#define PARTIALS\n#define BY_BLOCK\n"]
-            {
+            for flag in [
+                "",
+                "#define BY_BLOCK\n#define ADJACENT\n",
+                "#define BY_BLOCK\n",
+                "#define PARTIALS\n#define BY_BLOCK\n",
+            ] {
                 all.push((format!("reduce {fold} {from} {flag}"), source(&format!("{definitions}{flag}"))));
             }
         }

@@ -118,7 +118,13 @@ const OPS: Crate = Crate {
             "loops/strided",
         ],
         &["loops/reduce/fold", "loops/rows"],
-        &["loops/device", "loops/reduce/any_fold", "loops/reduce/folds", "loops/streaming", "loops/transposed"],
+        &[
+            "loops/device",
+            "loops/reduce/any_fold",
+            "loops/reduce/folds",
+            "loops/streaming",
+            "loops/transposed",
+        ],
         &["loops/prefetch", "loops/reduce/small"],
         &["loops/reduce/blocks", "loops/tiles"],
         &[
