@@ -201,14 +201,16 @@ impl Pointwise {
 
 /// The structure of strides of several operands, whose method gives the offsets of an element.
 pub(crate) fn layout_struct(name: &str, operands: usize, is_32_bit: bool) -> String {
-    let (integer, offset, magic, divide) = match is_32_bit {
+    // Divisions of 64 bits are long, so that their loop is not unrolled.
+    let (integer, offset, magic, divide, unroll) = match is_32_bit {
         true => (
             "uint32",
             "int32",
             format!("uint32 magic[{MAX_DIMS}], shift[{MAX_DIMS}]; "),
             "quotient(rest, magic[d], shift[d])",
+            "unroll",
         ),
-        false => ("uint64", "int64", String::new(), "rest / size[d]"),
+        false => ("uint64", "int64", String::new(), "rest / size[d]", "unroll 1"),
     };
     format!(
         "struct {name} {{
@@ -218,7 +220,7 @@ pub(crate) fn layout_struct(name: &str, operands: usize, is_32_bit: bool) -> Str
         {integer} rest = ({integer})index;
         #pragma unroll
         for (int k = 0; k < {operands}; ++k) at[k] = 0;
-        #pragma unroll
+        #pragma {unroll}
         for (int d = 0; d < {MAX_DIMS}; ++d) {{
             if (d >= rank) break;
             // The outermost position is what remains.
