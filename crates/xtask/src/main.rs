@@ -1,6 +1,5 @@
 //! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `guide`, `tidy`, `test`, `table`, `types`, `python`,
-//! `compat`, `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `miri`, `loom`, `asan`, `tsan`.
-//! `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `cuda-tools`, `cuda`, `miri`, `loom`, `asan`, `tsan`.
+//! `compat`, `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `cuda-tools`, `cuda`, `miri`, `loom`, `asan`, `tsan`.
 
 mod bench;
 mod budgets;

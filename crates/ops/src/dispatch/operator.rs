@@ -321,6 +321,18 @@ impl Table {
         registration::find(TableAddress::of(self), (self.name, self.location), self.kernels, key)
     }
 
+    fn has_kernel(&self, key: DispatchKey) -> bool {
+        // Two kernels for one key are an error of each call.
+        !matches!((self.registered(key), self.boxed(key)), (Ok(None), Ok(None)))
+    }
+
+    fn set_observed(&self, on: bool) {
+        match on {
+            true => self.skipped.fetch_and(!PROFILER, Ordering::Relaxed),
+            false => self.skipped.fetch_or(PROFILER, Ordering::Relaxed),
+        };
+    }
+
     /// The kernel in the slot of `key`, if one was found by a call or registered at run time.
     fn slot(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
         let Some(slot) = self.slots.get(key as usize) else {
@@ -328,6 +340,12 @@ impl Table {
         };
         let kernel = slot.load(Ordering::Acquire);
         Ok((!kernel.is_null()).then_some(kernel))
+    }
+
+    fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {
+        self.slot(key)?;
+        let boxing = self.add_boxed(key, kernel)?;
+        self.register(key, boxing)
     }
 
     fn register(&self, key: DispatchKey, kernel: *mut ()) -> Result<()> {
@@ -348,15 +366,11 @@ impl<F: KernelFn> OperatorInfo for Operator<F> {
     }
 
     fn has_kernel(&self, key: DispatchKey) -> bool {
-        // Two kernels for one key are an error of each call.
-        !matches!((self.table.registered(key), self.table.boxed(key)), (Ok(None), Ok(None)))
+        self.table.has_kernel(key)
     }
 
     fn set_observed(&self, on: bool) {
-        match on {
-            true => self.table.skipped.fetch_and(!PROFILER, Ordering::Relaxed),
-            false => self.table.skipped.fetch_or(PROFILER, Ordering::Relaxed),
-        };
+        self.table.set_observed(on);
     }
 
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>> {
@@ -364,8 +378,6 @@ impl<F: KernelFn> OperatorInfo for Operator<F> {
     }
 
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {
-        self.table.slot(key)?;
-        let boxing = self.table.add_boxed(key, kernel)?;
-        self.table.register(key, boxing)
+        self.table.register_boxed(key, kernel)
     }
 }

@@ -321,6 +321,8 @@ def stft(
         center=center, pad_mode=pad_mode, normalized=normalized, onesided=onesided, return_complex=return_complex,
         align_to_window=align_to_window,
     )  # fmt: skip
+
+
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """The packed factors and pivots of `linalg.lu_factor`; with `get_infos`, LAPACK's `info` too, instead of errors."""
     found = _flambeau._linalg.linalg_lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
