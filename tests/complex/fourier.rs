@@ -260,7 +260,7 @@ fn check(name: &str, f: Differentiable, input: Tensor) {
     input.requires_grad_(true).unwrap();
     let all = GradCheck { check_forward_ad: true, ..GradCheck::default() };
     let f = |x: &[Tensor]| Ok(vec![f(x)?]);
-    all.check(f, &[input.clone()]).unwrap_or_else(|e| panic!("{name}: {e}"));
+    all.check(f, std::slice::from_ref(&input)).unwrap_or_else(|e| panic!("{name}: {e}"));
     all.check_twice(f, &[input]).unwrap_or_else(|e| panic!("{name}, twice: {e}"));
 }
 

@@ -57,8 +57,8 @@ fn window(name: &'static str, with_periodic: bool, parameters: &[f64], weight: W
         let periodic = if with_periodic { vec![periodic.into()] } else { vec![] };
         [vec![length.into()], periodic, after.clone(), options(dtype)].concat()
     };
-    let types: [(Option<ScalarType>, fn(ScalarType) -> ScalarType); 3] =
-        [(None, |t| t), (Some(F64), |_| F64), (Some(F16), |_| F16)];
+    type TypeOfResult = fn(ScalarType) -> ScalarType;
+    let types: [(_, TypeOfResult); 3] = [(None, |t| t), (Some(F64), |_| F64), (Some(F16), |_| F16)];
     let made = types.map(|(dtype, gives)| {
         let given = given.clone();
         [0i64, 1, 2, 3, 8, 17, 300]

@@ -218,8 +218,8 @@ impl Gpu {
         self.activate()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: the function writes two integers.
-        self.driver
-            .check(unsafe { (self.driver.mem_get_info)(&raw mut free, &raw mut total) }, "cuMemGetInfo")?;
+        let status = unsafe { (self.driver.mem_get_info)(&raw mut free, &raw mut total) };
+        self.driver.check(status, "cuMemGetInfo")?;
         Ok(free)
     }
 

@@ -118,12 +118,15 @@ impl RowProgram {
     }
 }
 
+/// The programs of a kernel of rows: its name, its source, its types, and the flags of each of its variants.
+type Programs<'a> = (&'a str, &'a str, &'a [&'a str], &'a [&'a [&'a str]]);
+
 /// Every program of this module, by name, in every type that it has.
 pub(crate) fn all_programs() -> Vec<(String, String)> {
     let mut all = reduce::programs();
     let floats = ["float", "double", "float16", "bfloat16"];
     let wide = &floats[..2];
-    let rows: [(&str, &str, &[&str], &[&[&str]]); 4] = [
+    let rows: [Programs<'_>; 4] = [
         (
             "softmax",
             include_str!("kernels/softmax.cu"),

@@ -1,4 +1,5 @@
 //! What programs are told where something is missing: each in a process of its own.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::{Device, ErrorKind, ScalarType};
 use flambeau_cuda as _;

@@ -3,6 +3,7 @@
 //!
 //! NVRTC is what `cargo xtask cuda-tools` fetches, or an installed one; without it the compilations are skipped, and counted.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(
     unsafe_code,
     reason = "the test has a device of its own, and sets the environment before it starts threads"

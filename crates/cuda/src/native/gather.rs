@@ -42,7 +42,7 @@ fn dimension(name: &str, dim: i64, rank: usize) -> Result<usize> {
         NotImplemented(name),
         "cuda: expected at most {MAX_DIMS} dimensions but got {rank}"
     );
-    Ok(shape::wrap_dim(dim, rank.max(1)).map_err(|error| error.in_operator(name))?)
+    shape::wrap_dim(dim, rank.max(1)).map_err(|error| error.in_operator(name))
 }
 
 /// `out[..] = from[.., index[..], ..]`, with an index of these strides for the dimensions of `out`.

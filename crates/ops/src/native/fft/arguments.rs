@@ -145,7 +145,12 @@ impl Axes {
 
     /// For a transform to real numbers: the size of the last dimension after it, and the others, where the last is that of half of the
     /// elements.
-    pub(super) fn to_real(mut self, name: &str, input: &Tensor, s: Option<&[i64]>) -> Result<(Self, i64)> {
+    pub(super) fn with_real_output(
+        mut self,
+        name: &str,
+        input: &Tensor,
+        s: Option<&[i64]>,
+    ) -> Result<(Self, i64)> {
         let (Some(dim), Some(size)) = (self.dims.last(), self.sizes.last_mut()) else {
             bail!(Internal(name), "there is no dimension");
         };

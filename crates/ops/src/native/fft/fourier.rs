@@ -162,7 +162,7 @@ pub fn fft_rfftn(self_: &Tensor, s: Sizes<'_>, dim: Sizes<'_>, norm: Option<&str
 /// The inverse of [`fft_rfftn`].
 pub fn fft_irfftn(self_: &Tensor, s: Sizes<'_>, dim: Sizes<'_>, norm: Option<&str>) -> Result<Tensor> {
     const NAME: &str = "fft.irfftn";
-    let (axes, n) = Axes::new(NAME, self_, s, dim)?.ensure_any("irfftn")?.to_real(NAME, self_, s)?;
+    let (axes, n) = Axes::new(NAME, self_, s, dim)?.ensure_any("irfftn")?.with_real_output(NAME, self_, s)?;
     let input = resized(NAME, &promoted(NAME, self_, true)?, &axes.dims, &axes.sizes)?;
     ops::_fft_c2r(&input, &axes.dims, normalization(NAME, norm, false)?, n)
 }
@@ -170,7 +170,7 @@ pub fn fft_irfftn(self_: &Tensor, s: Sizes<'_>, dim: Sizes<'_>, norm: Option<&st
 /// [`fft_fftn`] of a signal that is Hermitian, given by its first half: real numbers.
 pub fn fft_hfftn(self_: &Tensor, s: Sizes<'_>, dim: Sizes<'_>, norm: Option<&str>) -> Result<Tensor> {
     const NAME: &str = "fft.hfftn";
-    let (axes, n) = Axes::new(NAME, self_, s, dim)?.ensure_any("hfftn")?.to_real(NAME, self_, s)?;
+    let (axes, n) = Axes::new(NAME, self_, s, dim)?.ensure_any("hfftn")?.with_real_output(NAME, self_, s)?;
     let input = resized(NAME, &promoted(NAME, self_, true)?, &axes.dims, &axes.sizes)?;
     let normalization = normalization(NAME, norm, true)?;
     let (others, last) = axes.dims.split_at(axes.dims.len() - 1);
