@@ -3,43 +3,38 @@
 //! With one stream and a workspace of its own for each handle, the same call gives the same bits on the same device and version.
 #![expect(unsafe_code, reason = "calls cuBLAS")]
 
-use crate::driver::{DevicePtr, Handle};
+use crate::driver::DevicePtr;
 use crate::gpu::Gpu;
-use crate::library::{api, find};
+use crate::library::{find, functions};
+use cudarc::cublas::sys::{
+    cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasStatus_t, cudaDataType_t,
+};
 use flambeau_core::{Result, ScalarType, bail};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-api! {
-    /// The functions of cuBLAS.
-    Api {
-        create = c"cublasCreate_v2" (handle: *mut Handle);
-        set_stream = c"cublasSetStream_v2" (handle: Handle, stream: Handle);
-        set_workspace = c"cublasSetWorkspace_v2" (handle: Handle, workspace: *mut c_void, bytes: usize);
-        gemm = c"cublasGemmStridedBatchedEx" (
-            handle: Handle, a_operation: i32, b_operation: i32, m: i32, n: i32, k: i32, alpha: *const c_void,
-            a: *const c_void, a_type: i32, a_leading: i32, a_stride: i64, b: *const c_void, b_type: i32, b_leading: i32,
-            b_stride: i64, beta: *const c_void, c: *mut c_void, c_type: i32, c_leading: i32, c_stride: i64, batches: i32,
-            compute_type: i32, algorithm: i32,
-        );
+functions! {
+    cudarc::cublas::sys {
+        cublasCreate_v2,
+        cublasSetStream_v2,
+        cublasSetWorkspace_v2,
+        cublasGemmStridedBatchedEx,
     }
 }
 
 /// Bytes of a handle's workspace, as NVIDIA advises for recent devices.
 const WORKSPACE: usize = 32 << 20;
-/// `CUBLAS_GEMM_DEFAULT`.
-const DEFAULT_ALGORITHM: i32 = -1;
 
-fn library() -> Option<&'static Api> {
-    static LIBRARY: OnceLock<Option<Api>> = OnceLock::new();
-    let open = || {
-        if std::env::var("FLAMBEAU_CUDA_BLAS").is_ok_and(|value| value == "own") {
-            return None;
-        }
-        Api::load(&find(&["libcublas.so.13", "libcublas.so.12"])?).ok()
-    };
-    LIBRARY.get_or_init(open).as_ref()
+/// The names under which cuBLAS is installed, newest first.
+const NAMES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so"];
+
+/// Whether cuBLAS is installed and wanted; opened by the first call.
+fn is_open() -> bool {
+    static OPEN: OnceLock<bool> = OnceLock::new();
+    let is_unwanted = || std::env::var("FLAMBEAU_CUDA_BLAS").is_ok_and(|value| value == "own");
+    let open = || find(&NAMES).is_some_and(|library| library.check(&FUNCTIONS).is_ok());
+    *OPEN.get_or_init(|| !is_unwanted() && open())
 }
 
 /// The handle of a device; `None` until the first product, and where there is no cuBLAS.
@@ -49,8 +44,7 @@ pub(crate) struct Blas {
 }
 
 struct Session {
-    api: &'static Api,
-    handle: Handle,
+    handle: cublasHandle_t,
 }
 
 // SAFETY: a handle may be used by any thread, by one at a time.
@@ -70,6 +64,12 @@ struct Operand {
     /// Whether it is transposed in memory.
     transposed: bool,
     leading: i32,
+}
+
+impl Operand {
+    fn operation(&self) -> cublasOperation_t {
+        if self.transposed { cublasOperation_t::CUBLAS_OP_T } else { cublasOperation_t::CUBLAS_OP_N }
+    }
 }
 
 impl Matrix {
@@ -92,13 +92,13 @@ impl Matrix {
     }
 }
 
-/// The number of a type, and that of the type in which its products are summed.
-fn types(dtype: ScalarType) -> Option<(i32, i32)> {
+/// A type, and that in which its products are summed.
+fn types(dtype: ScalarType) -> Option<(cudaDataType_t, cublasComputeType_t)> {
     Some(match dtype {
-        ScalarType::F32 => (0, 68),
-        ScalarType::F64 => (1, 70),
-        ScalarType::F16 => (2, 68),
-        ScalarType::BF16 => (14, 68),
+        ScalarType::F32 => (cudaDataType_t::CUDA_R_32F, cublasComputeType_t::CUBLAS_COMPUTE_32F),
+        ScalarType::F64 => (cudaDataType_t::CUDA_R_64F, cublasComputeType_t::CUBLAS_COMPUTE_64F),
+        ScalarType::F16 => (cudaDataType_t::CUDA_R_16F, cublasComputeType_t::CUBLAS_COMPUTE_32F),
+        ScalarType::BF16 => (cudaDataType_t::CUDA_R_16BF, cublasComputeType_t::CUBLAS_COMPUTE_32F),
         _ => return None,
     })
 }
@@ -131,7 +131,7 @@ impl Gpu {
     /// `Device` where cuBLAS reports one.
     pub(crate) fn gemm(&self, gemm: &Gemm, a: Matrix, b: Matrix, out: Matrix) -> Result<bool> {
         let [batches, m, n, k] = gemm.sizes;
-        let (Some((number, computing)), true) = (types(gemm.dtype), k > 0) else { return Ok(false) };
+        let (Some((data_type, computing)), true) = (types(gemm.dtype), k > 0) else { return Ok(false) };
         let (Some(left), Some(right)) = (a.operand(m, k), b.operand(k, n)) else { return Ok(false) };
         let Some(result) = out.operand(m, n).filter(|result| !result.transposed) else { return Ok(false) };
         let [Ok(batches), Ok(m), Ok(n), Ok(k)] = [batches, m, n, k].map(i32::try_from) else {
@@ -145,34 +145,34 @@ impl Gpu {
         // SAFETY: the matrices are inside tensors of the device, whose guards the caller holds. cuBLAS has columns first, so it computes the
         // transposed product, of the operands in reverse order.
         let status = unsafe {
-            (session.api.gemm)(
+            cublasGemmStridedBatchedEx(
                 session.handle,
-                i32::from(right.transposed),
-                i32::from(left.transposed),
+                right.operation(),
+                left.operation(),
                 n,
                 m,
                 k,
                 (&raw const alpha).cast(),
                 pointer(b.address),
-                number,
+                data_type,
                 right.leading,
                 b.batch,
                 pointer(a.address),
-                number,
+                data_type,
                 left.leading,
                 a.batch,
                 (&raw const beta).cast(),
                 pointer(out.address),
-                number,
+                data_type,
                 result.leading,
                 out.batch,
                 batches,
                 computing,
-                DEFAULT_ALGORITHM,
+                cublasGemmAlgo_t::CUBLAS_GEMM_DFALT,
             )
         };
-        if status != 0 {
-            bail!(Device, "cuda: cublasGemmStridedBatchedEx failed with status {status}");
+        if status != cublasStatus_t::CUBLAS_STATUS_SUCCESS {
+            bail!(Device, "cuda: cublasGemmStridedBatchedEx failed with {status:?} ({})", status as u32);
         }
         Ok(true)
     }
@@ -183,26 +183,29 @@ impl Gpu {
     }
 
     fn session(&self) -> Result<Option<&Mutex<Session>>> {
-        let Some(api) = library() else { return Ok(None) };
+        if !is_open() {
+            return Ok(None);
+        }
         if self.blas.handle.get().is_none() {
             self.activate()?;
             let workspace = self.allocate_segment(WORKSPACE)?;
             // Without a handle products are computed by this crate's kernel.
-            let session = self.open(api, workspace).map(Mutex::new);
+            let session = self.open(workspace).map(Mutex::new);
             let _ = self.blas.handle.set(session);
         }
         Ok(self.blas.handle.get().and_then(Option::as_ref))
     }
 
-    fn open(&self, api: &'static Api, workspace: DevicePtr) -> Option<Session> {
+    fn open(&self, workspace: DevicePtr) -> Option<Session> {
+        let is_done = |status| status == cublasStatus_t::CUBLAS_STATUS_SUCCESS;
         let mut handle = ptr::null_mut();
         let memory = ptr::without_provenance_mut(workspace as usize);
         // SAFETY: the context is current, the stream exists, and the workspace has so many bytes, as long as the process.
         let opened = unsafe {
-            (api.create)(&raw mut handle) == 0
-                && (api.set_stream)(handle, self.stream) == 0
-                && (api.set_workspace)(handle, memory, WORKSPACE) == 0
+            is_done(cublasCreate_v2(&raw mut handle))
+                && is_done(cublasSetStream_v2(handle, self.stream.cast()))
+                && is_done(cublasSetWorkspace_v2(handle, memory, WORKSPACE))
         };
-        opened.then_some(Session { api, handle })
+        opened.then_some(Session { handle })
     }
 }

@@ -2,7 +2,9 @@
 //! the size. The next call that waits returns it as an `Index` error. The device stays usable.
 #![expect(unsafe_code, reason = "calls the driver")]
 
-use crate::driver::{DevicePtr, Driver, Handle};
+use crate::driver::{
+    CUstream, DevicePtr, Driver, cuMemAlloc_v2, cuMemHostAlloc, cuMemcpyDtoHAsync_v2, cuMemsetD8Async,
+};
 use crate::gpu::Gpu;
 use flambeau_core::{Result, bail};
 use std::ffi::c_void;
@@ -24,14 +26,14 @@ pub(crate) struct FaultWord {
 
 impl FaultWord {
     /// A word without a fault. The device's context is current.
-    pub(crate) fn new(driver: &Driver, stream: Handle) -> Result<Self> {
+    pub(crate) fn new(driver: Driver, stream: CUstream) -> Result<Self> {
         let mut address = 0;
         let mut copy: *mut c_void = ptr::null_mut();
         // SAFETY: the functions write addresses, and the memory that is cleared has so many bytes.
         unsafe {
-            driver.check((driver.mem_alloc)(&raw mut address, BYTES), "cuMemAlloc")?;
-            driver.check((driver.mem_host_alloc)(&raw mut copy, BYTES, 0), "cuMemHostAlloc")?;
-            driver.check((driver.memset_d8_async)(address, 0, BYTES, stream), "cuMemsetD8Async")?;
+            driver.check(cuMemAlloc_v2(&raw mut address, BYTES), "cuMemAlloc")?;
+            driver.check(cuMemHostAlloc(&raw mut copy, BYTES, 0), "cuMemHostAlloc")?;
+            driver.check(cuMemsetD8Async(address, 0, BYTES, stream), "cuMemsetD8Async")?;
             ptr::write_bytes(copy.cast::<u8>(), 0, BYTES);
         }
         Ok(FaultWord { address, copy: copy.cast(), operators: Mutex::default() })
@@ -51,8 +53,7 @@ impl FaultWord {
     /// Has the word copied to the host, before the wait that comes next.
     pub(crate) fn request(&self, gpu: &Gpu) -> Result<()> {
         // SAFETY: both have so many bytes, and live as long as the device.
-        let status =
-            unsafe { (gpu.driver.memcpy_dtoh_async)(self.copy.cast(), self.address, BYTES, gpu.stream) };
+        let status = unsafe { cuMemcpyDtoHAsync_v2(self.copy.cast(), self.address, BYTES, gpu.stream) };
         gpu.driver.check(status, "cuMemcpyDtoHAsync")
     }
 

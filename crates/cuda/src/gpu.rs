@@ -2,7 +2,12 @@
 #![expect(unsafe_code, reason = "calls the driver")]
 
 use crate::blas::Blas;
-use crate::driver::{DevicePtr, Driver, Handle, driver};
+use crate::driver::{
+    CUcontext, CUdevice_attribute, CUstream, CUstream_flags, DevicePtr, Driver, cuCtxSetCurrent, cuDeviceGet,
+    cuDeviceGetAttribute, cuDeviceGetCount, cuDeviceGetName, cuDevicePrimaryCtxRetain, cuMemAlloc_v2,
+    cuMemFree_v2, cuMemGetInfo_v2, cuMemcpyDtoDAsync_v2, cuMemcpyPeerAsync, cuMemsetD8Async, cuStreamCreate,
+    cuStreamSynchronize, driver,
+};
 use crate::fault::FaultWord;
 use crate::memory::Memory;
 use crate::programs::Programs;
@@ -14,10 +19,13 @@ use std::sync::OnceLock;
 
 /// The oldest compute capability, which is the oldest that NVRTC 13 compiles for.
 const OLDEST: (i32, i32) = (7, 5);
-/// `CU_STREAM_NON_BLOCKING`: no order with the legacy stream of other libraries.
-const NON_BLOCKING: u32 = 1;
-/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`.
-const CAPABILITY: [i32; 2] = [75, 76];
+/// No order with the legacy stream of other libraries.
+const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+/// The two numbers of the compute capability.
+const CAPABILITY: [CUdevice_attribute; 2] = [
+    CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+    CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+];
 
 /// All devices of the process.
 pub(crate) struct Devices {
@@ -32,10 +40,10 @@ pub(crate) struct Gpu {
     pub(crate) name: String,
     /// As `(9, 0)`.
     pub(crate) capability: (i32, i32),
-    pub(crate) driver: &'static Driver,
-    context: Handle,
+    pub(crate) driver: Driver,
+    context: CUcontext,
     /// All work of the device is in this stream, in the order of the calls.
-    pub(crate) stream: Handle,
+    pub(crate) stream: CUstream,
     pub(crate) memory: Memory,
     pub(crate) programs: Programs,
     pub(crate) staging: Staging,
@@ -76,7 +84,7 @@ impl Devices {
         let driver = driver()?;
         let mut count = 0;
         // SAFETY: the function writes one integer.
-        driver.check(unsafe { (driver.device_get_count)(&raw mut count) }, "cuDeviceGetCount")?;
+        driver.check(unsafe { cuDeviceGetCount(&raw mut count) }, "cuDeviceGetCount")?;
         ensure!(
             count > 0,
             Device,
@@ -133,12 +141,10 @@ impl Gpu {
         let (mut context, mut stream) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the functions write what is passed by address, the name with its terminating zero inside its length.
         unsafe {
-            driver.check((driver.device_get)(&raw mut device, index as i32), "cuDeviceGet")?;
-            driver
-                .check((driver.device_get_name)(name.as_mut_ptr().cast(), 127, device), "cuDeviceGetName")?;
+            driver.check(cuDeviceGet(&raw mut device, index as i32), "cuDeviceGet")?;
+            driver.check(cuDeviceGetName(name.as_mut_ptr().cast(), 127, device), "cuDeviceGetName")?;
             for (value, attribute) in capability.iter_mut().zip(CAPABILITY) {
-                driver
-                    .check((driver.device_get_attribute)(value, attribute, device), "cuDeviceGetAttribute")?;
+                driver.check(cuDeviceGetAttribute(value, attribute, device), "cuDeviceGetAttribute")?;
             }
         }
         let name: String = name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
@@ -154,10 +160,9 @@ impl Gpu {
         );
         // SAFETY: as above.
         unsafe {
-            driver
-                .check((driver.primary_ctx_retain)(&raw mut context, device), "cuDevicePrimaryCtxRetain")?;
-            driver.check((driver.ctx_set_current)(context), "cuCtxSetCurrent")?;
-            driver.check((driver.stream_create)(&raw mut stream, NON_BLOCKING), "cuStreamCreate")?;
+            driver.check(cuDevicePrimaryCtxRetain(&raw mut context, device), "cuDevicePrimaryCtxRetain")?;
+            driver.check(cuCtxSetCurrent(context), "cuCtxSetCurrent")?;
+            driver.check(cuStreamCreate(&raw mut stream, NON_BLOCKING), "cuStreamCreate")?;
         }
         ACTIVE.with(|active| active.set(index));
         let faults = FaultWord::new(driver, stream)?;
@@ -180,7 +185,7 @@ impl Gpu {
     pub(crate) fn activate(&self) -> Result<()> {
         if ACTIVE.with(Cell::get) != self.index {
             // SAFETY: the context is there as long as the process.
-            self.driver.check(unsafe { (self.driver.ctx_set_current)(self.context) }, "cuCtxSetCurrent")?;
+            self.driver.check(unsafe { cuCtxSetCurrent(self.context) }, "cuCtxSetCurrent")?;
             ACTIVE.with(|active| active.set(self.index));
         }
         Ok(())
@@ -194,7 +199,7 @@ impl Gpu {
         self.activate()?;
         self.faults.request(self)?;
         // SAFETY: the stream exists.
-        self.driver.check(unsafe { (self.driver.stream_synchronize)(self.stream) }, "cuStreamSynchronize")?;
+        self.driver.check(unsafe { cuStreamSynchronize(self.stream) }, "cuStreamSynchronize")?;
         self.faults.take(self)
     }
 
@@ -202,7 +207,7 @@ impl Gpu {
         self.activate()?;
         let mut address = 0;
         // SAFETY: the function writes an address.
-        self.driver.check(unsafe { (self.driver.mem_alloc)(&raw mut address, bytes) }, "cuMemAlloc")?;
+        self.driver.check(unsafe { cuMemAlloc_v2(&raw mut address, bytes) }, "cuMemAlloc")?;
         Ok(address)
     }
 
@@ -210,7 +215,7 @@ impl Gpu {
     pub(crate) fn free_segment(&self, address: DevicePtr) {
         if self.activate().is_ok() {
             // SAFETY: the segment came from `allocate_segment`. The driver waits for work that uses it.
-            let _ = unsafe { (self.driver.mem_free)(address) };
+            let _ = unsafe { cuMemFree_v2(address) };
         }
     }
 
@@ -218,8 +223,7 @@ impl Gpu {
         self.activate()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: the function writes two integers.
-        let status = unsafe { (self.driver.mem_get_info)(&raw mut free, &raw mut total) };
-        self.driver.check(status, "cuMemGetInfo")?;
+        self.driver.check(unsafe { cuMemGetInfo_v2(&raw mut free, &raw mut total) }, "cuMemGetInfo")?;
         Ok(free)
     }
 
@@ -229,7 +233,7 @@ impl Gpu {
         }
         self.activate()?;
         // SAFETY: the caller allocated so many bytes there.
-        let status = unsafe { (self.driver.memset_d8_async)(address, 0, bytes, self.stream) };
+        let status = unsafe { cuMemsetD8Async(address, 0, bytes, self.stream) };
         self.driver.check(status, "cuMemsetD8Async")
     }
 
@@ -240,7 +244,7 @@ impl Gpu {
         }
         self.activate()?;
         // SAFETY: the caller's ranges are inside allocations of the device.
-        let status = unsafe { (self.driver.memcpy_dtod_async)(to, from, bytes, self.stream) };
+        let status = unsafe { cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream) };
         self.driver.check(status, "cuMemcpyDtoDAsync")
     }
 
@@ -255,9 +259,7 @@ impl Gpu {
         other.wait()?;
         self.activate()?;
         // SAFETY: as above, in the contexts of two devices.
-        let status = unsafe {
-            (self.driver.memcpy_peer_async)(to, other.context, from, self.context, bytes, self.stream)
-        };
+        let status = unsafe { cuMemcpyPeerAsync(to, other.context, from, self.context, bytes, self.stream) };
         self.driver.check(status, "cuMemcpyPeerAsync")?;
         self.wait()
     }

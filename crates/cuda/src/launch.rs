@@ -1,6 +1,7 @@
 //! Launches: a kernel with its arguments, under the guards of the storages that it reads and writes.
 #![expect(unsafe_code, reason = "gives the driver the addresses of arguments")]
 
+use crate::driver::cuLaunchKernel;
 use crate::gpu::{Gpu, devices};
 use crate::programs::Function;
 use flambeau_core::storage_guards::DeviceGuards;
@@ -107,7 +108,7 @@ impl Gpu {
         let mut addresses: SmallVec<[*mut c_void; 16]> = arguments.0.iter().map(address).collect();
         // SAFETY: the addresses are those of the kernel's parameters, in its order, which the driver copies before it returns.
         let status = unsafe {
-            (self.driver.launch_kernel)(
+            cuLaunchKernel(
                 function.0,
                 x as u32,
                 y as u32,

@@ -1,34 +1,30 @@
 //! NVRTC, which compiles CUDA C++ to the machine code of a device.
 #![expect(unsafe_code, reason = "calls NVRTC")]
 
-use crate::library::{api, find};
+use crate::library::{find, functions};
+use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 use flambeau_core::{Error, ErrorKind, Result, bail, error};
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_char};
 use std::ptr;
 use std::sync::OnceLock;
 
-api! {
-    /// NVRTC's functions.
-    Api {
-        version = c"nvrtcVersion" (major: *mut i32, minor: *mut i32);
-        create_program = c"nvrtcCreateProgram" (
-            program: *mut *mut c_void, source: *const c_char, name: *const c_char, headers: i32,
-            texts: *const *const c_char, names: *const *const c_char,
-        );
-        destroy_program = c"nvrtcDestroyProgram" (program: *mut *mut c_void);
-        compile_program = c"nvrtcCompileProgram" (program: *mut c_void, count: i32, options: *const *const c_char);
-        get_log_size = c"nvrtcGetProgramLogSize" (program: *mut c_void, bytes: *mut usize);
-        get_log = c"nvrtcGetProgramLog" (program: *mut c_void, log: *mut c_char);
-        get_cubin_size = c"nvrtcGetCUBINSize" (program: *mut c_void, bytes: *mut usize);
-        get_cubin = c"nvrtcGetCUBIN" (program: *mut c_void, image: *mut c_char);
-        get_ptx_size = c"nvrtcGetPTXSize" (program: *mut c_void, bytes: *mut usize);
-        get_ptx = c"nvrtcGetPTX" (program: *mut c_void, image: *mut c_char);
+functions! {
+    cudarc::nvrtc::sys {
+        nvrtcVersion,
+        nvrtcCreateProgram,
+        nvrtcDestroyProgram,
+        nvrtcCompileProgram,
+        nvrtcGetProgramLogSize,
+        nvrtcGetProgramLog,
+        nvrtcGetCUBINSize,
+        nvrtcGetCUBIN,
+        nvrtcGetPTXSize,
+        nvrtcGetPTX,
     }
 }
 
 /// NVRTC and its version.
 pub(crate) struct Nvrtc {
-    api: Api,
     /// As `(13, 0)`.
     pub(crate) version: (i32, i32),
 }
@@ -67,37 +63,36 @@ fn open() -> Result<Nvrtc> {
             NAMES.join(" and ")
         )
     })?;
-    let api = Api::load(&library)?;
+    library.check(&FUNCTIONS)?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the function writes two integers.
-    check(unsafe { (api.version)(&raw mut major, &raw mut minor) }, "nvrtcVersion")?;
-    Ok(Nvrtc { api, version: (major, minor) })
+    check(unsafe { nvrtcVersion(&raw mut major, &raw mut minor) }, "nvrtcVersion")?;
+    Ok(Nvrtc { version: (major, minor) })
 }
 
-fn check(status: i32, function: &str) -> Result<()> {
-    if status != 0 {
-        bail!(Device, "cuda: {function} failed with status {status}");
+fn check(status: nvrtcResult, function: &str) -> Result<()> {
+    if status != nvrtcResult::NVRTC_SUCCESS {
+        bail!(Device, "cuda: {function} failed with {status:?} ({})", status as u32);
     }
     Ok(())
 }
 
 /// A program, destroyed when dropped.
-struct Program<'a> {
-    api: &'a Api,
-    handle: *mut c_void,
+struct Program {
+    handle: nvrtcProgram,
 }
 
-impl Drop for Program<'_> {
+impl Drop for Program {
     fn drop(&mut self) {
         // SAFETY: the program was created, and nobody uses it any more.
-        let _ = unsafe { (self.api.destroy_program)(&raw mut self.handle) };
+        let _ = unsafe { nvrtcDestroyProgram(&raw mut self.handle) };
     }
 }
 
-type SizeFunction = unsafe extern "C" fn(*mut c_void, *mut usize) -> i32;
-type GetFunction = unsafe extern "C" fn(*mut c_void, *mut c_char) -> i32;
+type SizeFunction = unsafe fn(nvrtcProgram, *mut usize) -> nvrtcResult;
+type GetFunction = unsafe fn(nvrtcProgram, *mut c_char) -> nvrtcResult;
 
-impl Program<'_> {
+impl Program {
     /// The bytes that a pair of functions gives.
     fn bytes(&self, size: SizeFunction, get: GetFunction, name: &str) -> Result<Vec<u8>> {
         let mut bytes = 0;
@@ -123,10 +118,10 @@ impl Nvrtc {
     /// `Internal` where it does not compile, with the compiler's messages.
     pub(crate) fn compile(&self, source: &str, capability: (i32, i32)) -> Result<Images> {
         let text = CString::new(source).map_err(|_| error!(Internal, "cuda: a program has a zero byte"))?;
-        let mut program = Program { api: &self.api, handle: ptr::null_mut() };
+        let mut program = Program { handle: ptr::null_mut() };
         // SAFETY: the texts are terminated, and there are no headers.
         let status = unsafe {
-            (self.api.create_program)(
+            nvrtcCreateProgram(
                 &raw mut program.handle,
                 text.as_ptr(),
                 c"flambeau.cu".as_ptr(),
@@ -141,10 +136,9 @@ impl Nvrtc {
         let options: Vec<CString> = options.filter_map(|option| CString::new(option).ok()).collect();
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the program exists, and the options are terminated.
-        let status =
-            unsafe { (self.api.compile_program)(program.handle, pointers.len() as i32, pointers.as_ptr()) };
-        if status != 0 {
-            let log = program.bytes(self.api.get_log_size, self.api.get_log, "nvrtcGetProgramLog")?;
+        let status = unsafe { nvrtcCompileProgram(program.handle, pointers.len() as i32, pointers.as_ptr()) };
+        if status != nvrtcResult::NVRTC_SUCCESS {
+            let log = program.bytes(nvrtcGetProgramLogSize, nvrtcGetProgramLog, "nvrtcGetProgramLog")?;
             bail!(
                 Internal,
                 "cuda: a kernel does not compile for {}: {}",
@@ -153,8 +147,8 @@ impl Nvrtc {
             );
         }
         Ok(Images {
-            cubin: program.bytes(self.api.get_cubin_size, self.api.get_cubin, "nvrtcGetCUBIN")?,
-            ptx: program.bytes(self.api.get_ptx_size, self.api.get_ptx, "nvrtcGetPTX")?,
+            cubin: program.bytes(nvrtcGetCUBINSize, nvrtcGetCUBIN, "nvrtcGetCUBIN")?,
+            ptx: program.bytes(nvrtcGetPTXSize, nvrtcGetPTX, "nvrtcGetPTX")?,
         })
     }
 }

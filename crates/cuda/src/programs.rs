@@ -4,7 +4,7 @@
 //! and then renamed, so that no process sees a part of one; a broken file is compiled anew.
 #![expect(unsafe_code, reason = "gives the driver the images of programs")]
 
-use crate::driver::Handle;
+use crate::driver::{CUfunction, cuModuleGetFunction, cuModuleLoadData};
 use crate::gpu::Gpu;
 use crate::nvrtc::nvrtc;
 use flambeau_core::{Error, Result};
@@ -23,7 +23,7 @@ pub(crate) struct Programs {
 
 /// A kernel, loaded on a device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Function(pub(crate) Handle);
+pub(crate) struct Function(pub(crate) CUfunction);
 
 // SAFETY: functions of the driver may be launched by any thread.
 unsafe impl Send for Function {}
@@ -77,9 +77,9 @@ impl Gpu {
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the image is machine code, whose header has its length, or text that ends with 0; the functions write handles.
         unsafe {
-            let status = (self.driver.module_load_data)(&raw mut module, image.as_ptr().cast());
+            let status = cuModuleLoadData(&raw mut module, image.as_ptr().cast());
             self.driver.check(status, "cuModuleLoadData")?;
-            let status = (self.driver.module_get_function)(&raw mut function, module, c"kernel".as_ptr());
+            let status = cuModuleGetFunction(&raw mut function, module, c"kernel".as_ptr());
             self.driver.check(status, "cuModuleGetFunction")?;
         }
         Ok(Function(function))

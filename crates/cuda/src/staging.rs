@@ -1,7 +1,10 @@
 //! Copies between the host and a device, through pinned memory, which the device reads and writes by itself.
 #![expect(unsafe_code, reason = "copies bytes between the host and a device")]
 
-use crate::driver::{DevicePtr, Handle};
+use crate::driver::{
+    CUevent, CUevent_flags, DevicePtr, cuEventCreate, cuEventRecord, cuEventSynchronize, cuMemHostAlloc,
+    cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2,
+};
 use crate::gpu::Gpu;
 use flambeau_core::Result;
 use std::ffi::c_void;
@@ -10,6 +13,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Bytes of one buffer. There are two, so that the host fills one while the device reads the other.
 const BYTES: usize = 4 << 20;
+
+/// Events of this kind are cheaper.
+const NO_TIMES: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 
 /// The pinned buffers of a device, made by the first copy.
 #[derive(Default)]
@@ -21,7 +27,7 @@ pub(crate) struct Staging {
 struct Buffer {
     data: *mut u8,
     /// Passed when the device no longer uses the buffer.
-    done: Handle,
+    done: CUevent,
 }
 
 // SAFETY: pinned memory and events belong to no thread.
@@ -29,11 +35,11 @@ unsafe impl Send for Buffer {}
 
 impl Buffer {
     fn new(gpu: &Gpu) -> Result<Self> {
-        let (mut data, mut done): (*mut c_void, Handle) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the functions write an address and a handle. 2 is `CU_EVENT_DISABLE_TIMING`.
+        let (mut data, mut done): (*mut c_void, CUevent) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the functions write an address and a handle.
         unsafe {
-            gpu.driver.check((gpu.driver.mem_host_alloc)(&raw mut data, BYTES, 0), "cuMemHostAlloc")?;
-            gpu.driver.check((gpu.driver.event_create)(&raw mut done, 2), "cuEventCreate")?;
+            gpu.driver.check(cuMemHostAlloc(&raw mut data, BYTES, 0), "cuMemHostAlloc")?;
+            gpu.driver.check(cuEventCreate(&raw mut done, NO_TIMES), "cuEventCreate")?;
         }
         Ok(Buffer { data: data.cast(), done })
     }
@@ -61,14 +67,12 @@ impl Gpu {
                 let count = BYTES.min(bytes - start);
                 // SAFETY: (valid), and the device has read the buffer once its event has passed.
                 unsafe {
-                    self.driver.check((self.driver.event_synchronize)(buffer.done), "cuEventSynchronize")?;
+                    self.driver.check(cuEventSynchronize(buffer.done), "cuEventSynchronize")?;
                     ptr::copy_nonoverlapping(from.add(start), buffer.data, count);
                     let target = to + start as u64;
-                    let status =
-                        (self.driver.memcpy_htod_async)(target, buffer.data.cast(), count, self.stream);
+                    let status = cuMemcpyHtoDAsync_v2(target, buffer.data.cast(), count, self.stream);
                     self.driver.check(status, "cuMemcpyHtoDAsync")?;
-                    self.driver
-                        .check((self.driver.event_record)(buffer.done, self.stream), "cuEventRecord")?;
+                    self.driver.check(cuEventRecord(buffer.done, self.stream), "cuEventRecord")?;
                 }
             }
             Ok(())
@@ -89,19 +93,16 @@ impl Gpu {
                     if let Some(&start) = starts.get(i) {
                         let buffer = buffers[i % 2];
                         let (count, source) = (BYTES.min(bytes - start), from + start as u64);
-                        let status =
-                            (self.driver.memcpy_dtoh_async)(buffer.data.cast(), source, count, self.stream);
+                        let status = cuMemcpyDtoHAsync_v2(buffer.data.cast(), source, count, self.stream);
                         self.driver.check(status, "cuMemcpyDtoHAsync")?;
                         if i + 1 == starts.len() {
                             self.faults.request(self)?;
                         }
-                        self.driver
-                            .check((self.driver.event_record)(buffer.done, self.stream), "cuEventRecord")?;
+                        self.driver.check(cuEventRecord(buffer.done, self.stream), "cuEventRecord")?;
                     }
                     if let Some(before) = i.checked_sub(1) {
                         let (buffer, start) = (buffers[before % 2], starts[before]);
-                        self.driver
-                            .check((self.driver.event_synchronize)(buffer.done), "cuEventSynchronize")?;
+                        self.driver.check(cuEventSynchronize(buffer.done), "cuEventSynchronize")?;
                         ptr::copy_nonoverlapping(buffer.data, to.add(start), BYTES.min(bytes - start));
                     }
                 }
