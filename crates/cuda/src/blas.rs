@@ -29,12 +29,12 @@ const WORKSPACE: usize = 32 << 20;
 /// The names under which cuBLAS is installed, newest first.
 const NAMES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so"];
 
-/// Whether cuBLAS is installed and wanted; opened by the first call.
+/// Whether cuBLAS is installed, and the environment does not ask for the kernel of this crate; opened by the first call.
 fn is_open() -> bool {
     static OPEN: OnceLock<bool> = OnceLock::new();
-    let is_unwanted = || std::env::var("FLAMBEAU_CUDA_BLAS").is_ok_and(|value| value == "own");
+    let is_refused = || std::env::var("FLAMBEAU_CUDA_BLAS").is_ok_and(|value| value == "own");
     let open = || find(&NAMES).is_some_and(|library| library.check(&FUNCTIONS).is_ok());
-    *OPEN.get_or_init(|| !is_unwanted() && open())
+    *OPEN.get_or_init(|| !is_refused() && open())
 }
 
 /// The handle of a device; `None` until the first product, and where there is no cuBLAS.

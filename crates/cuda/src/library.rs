@@ -154,7 +154,7 @@ fn folders() -> Vec<PathBuf> {
 
 /// The folders of libraries in those that environment variables name.
 fn roots(variables: &[&str]) -> Vec<PathBuf> {
-    let roots = variables.iter().filter_map(|variable| std::env::var_os(variable)).map(PathBuf::from);
+    let roots = variables.iter().filter_map(std::env::var_os).map(PathBuf::from);
     roots.flat_map(|root| [root.join("lib64"), root.join("lib"), root]).collect()
 }
 
@@ -167,7 +167,8 @@ fn python_packages() -> Vec<PathBuf> {
     versions.flatten().map(|version| version.path().join("site-packages")).collect()
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
