@@ -93,7 +93,7 @@ fn tools() -> Option<PathBuf> {
 fn has_nvrtc() -> bool {
     if let Some(folder) = tools() {
         // SAFETY: the tests of this file set the same value, before the library reads it.
-        unsafe { std::env::set_var("FLAMBEAU_CUDA_PATH", folder) };
+        unsafe { std::env::set_var("CUDA_HOME", folder) };
     }
     match testing::nvrtc_version() {
         Ok(version) => {
