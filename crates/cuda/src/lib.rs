@@ -11,6 +11,11 @@
 //! | `loops` | elementwise loops, which serve all formulas of `flambeau-ops` |
 //! | `native`, `fallback` | kernels of other operators; operators without one |
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod blas;
 mod blocks;
 mod driver;

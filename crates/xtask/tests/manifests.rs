@@ -11,6 +11,7 @@ const PUBLISHED: &[&str] = &[
     "flambeau-autograd",
     "flambeau-codegen",
     "flambeau-core",
+    "flambeau-cuda",
     "flambeau-derive",
     "flambeau-fft",
     "flambeau-gemm",
@@ -69,13 +70,14 @@ fn published_crates_say_what_they_are() {
     }
 }
 
-/// A dependency without a version cannot be resolved from a registry.
+/// A dependency without a version cannot be resolved from a registry. A package leaves such a dependency of tests out.
 #[test]
 fn path_dependencies_have_versions() {
     for package in &packages() {
         for dependency in package["dependencies"].as_array().unwrap() {
             let named = format!("{} on {}", text(package, "name"), text(dependency, "name"));
-            assert!(dependency["path"].is_null() || text(dependency, "req") != "*", "{named}");
+            let is_resolved = dependency["path"].is_null() || text(dependency, "req") != "*";
+            assert!(is_resolved || text(dependency, "kind") == "dev", "{named}");
         }
     }
 }
