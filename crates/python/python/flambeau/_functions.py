@@ -296,7 +296,7 @@ def norm(
 ) -> Tensor:
     """The p-norm of the elements, of all or along dimensions; "fro" is that of p = 2, "nuc" the sum of the singular values."""
     if p == "nuc":
-        dims = tuple(range(input.ndim)) if dim is None else dim
+        dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else dim
         return _flambeau._linalg.linalg_matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
     order: Any = 2 if p in ("fro", None) else p
     return _flambeau._linalg.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
