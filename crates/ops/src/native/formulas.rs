@@ -65,15 +65,14 @@ macro_rules! formulas {
             formulas!(@build $build iter $($tensor),+)
         }
 
-        $(#[$doc])*
-        pub fn $name(
-            iter: &mut $crate::tensor_iterator::TensorIterator<'_>,
-            $(_: formulas!(@tensor $tensor),)+
-            $($($arg: $ty),+)?
-        ) -> flambeau_core::Result<()> {
+        // Its own module, so that the machine code of the formula is a codegen unit: an edit compiles that one again, and not all of the file.
+        mod $name {
+            #[allow(unused_imports, reason = "a formula of methods alone needs no import")]
+            use super::*;
+
             #[derive(Clone, Copy)]
-            struct Formula {
-                $($($arg: $ty),+)?
+            pub(super) struct Formula {
+                $($(pub(super) $arg: $ty),+)?
             }
             const LANES: usize = [$(stringify!($lane)),+].len();
             impl $crate::loops::$trait<LANES> for Formula {
@@ -83,12 +82,20 @@ macro_rules! formulas {
                     $formula
                 }
             }
-            formulas!(@complex_formula [$($lane),+] [$($($arg: $ty),+)?] $($complex)?);
-            formulas!(@run $kernel, iter, (Formula { $($($arg),+)? }), $($complex)?)
+            formulas!(@complex_formula [$($lane),+] $($complex)?);
+        }
+
+        $(#[$doc])*
+        pub fn $name(
+            iter: &mut $crate::tensor_iterator::TensorIterator<'_>,
+            $(_: formulas!(@tensor $tensor),)+
+            $($($arg: $ty),+)?
+        ) -> flambeau_core::Result<()> {
+            formulas!(@run $kernel, iter, ($name::Formula { $($($arg),+)? }), $($complex)?)
         }
     )*};
-    (@complex_formula [$($lane:ident),+] [$($arg:ident: $ty:ty),*]) => {};
-    (@complex_formula [$($lane:ident),+] [$($arg:ident: $ty:ty),*] $complex:expr) => {
+    (@complex_formula [$($lane:ident),+]) => {};
+    (@complex_formula [$($lane:ident),+] $complex:expr) => {
         impl $crate::loops::ComplexFormula<LANES> for Formula {
             #[inline(always)]
             fn call<V: $crate::vectorized::Float>(

@@ -568,6 +568,7 @@ mod tests {
             "// use crate::top::Top;",
             "fn f() { \"crate::top::Top\" }",
             "mod tests { use super::*; use super::super::super::low::Low; }",
+            "macro_rules! m { ($name:ident) => { mod $name { use super::*; } } }",
             "pub(in crate::mid) struct A;",
             "use std::top::Top; fn f() -> impl use<'a> Sized {}",
         ];
@@ -585,6 +586,7 @@ mod tests {
             "#[cfg(test)] mod tests { use crate::top::*; }",
             "mod inner { mod deeper { fn f(a: super::super::super::Mid) {} } }",
             "macro_rules! m { () => { $crate::top::Top } }",
+            "macro_rules! m { ($name:ident) => { mod $name { use super::super::Mid; } } }",
         ];
         for text in up {
             let text = format!("\n{text}");

@@ -123,13 +123,19 @@ impl Reader<'_> {
         self.text(self.at + 1) == "::" && before(1) != "::" && !(before(1) == "in" && before(2) == "(")
     }
 
+    /// Where the name after `mod` is, which in a macro may be a variable: `mod $name {`.
+    fn module_name(&self) -> usize {
+        self.at + 1 + usize::from(self.text(self.at + 1) == "$")
+    }
+
     fn read(&mut self) {
         while self.at < self.tokens.len() {
             match self.text(self.at) {
-                "mod" if self.text(self.at + 2) == "{" => {
-                    self.inside.push(self.text(self.at + 1).to_string());
+                "mod" if self.text(self.module_name() + 1) == "{" => {
+                    let name = self.module_name();
+                    self.inside.push(self.text(name).to_string());
                     self.open.push(true);
-                    self.at += 2;
+                    self.at = name + 1;
                 }
                 "{" => self.open.push(false),
                 "}" => {
