@@ -75,10 +75,7 @@ def bartlett(
 ) -> Tensor:
     """A triangle: `1 - |2 n / N - 1|`."""
     options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
-    steps = _steps(M, sym)
-    if M == 1:
-        return _made("bartlett", M, options, _flambeau.ones_like)
-    return _made("bartlett", M, options, lambda n: 1 - (n * (2 / steps) - 1).abs())
+    return _made("bartlett", M, options, lambda n: _flambeau.bartlett_window(M, not sym, dtype=n.dtype, device=n.device))
 
 
 def blackman(
@@ -240,16 +237,12 @@ def kaiser(
 ) -> Tensor:
     """Bessel functions of a half circle, `i0(beta sqrt(1 - (2 n / N - 1)^2)) / i0(beta)`."""
     options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
-    steps = _steps(M, sym)
 
     def check() -> None:
         _refuse(f"beta must be non-negative, got: {beta} instead." if beta < 0 else None)
 
     def weights(n: Tensor) -> Tensor:
-        if M == 1:
-            return _flambeau.ones_like(n)
-        root = (1 - (n * (2 / steps) - 1) ** 2).clamp(min=0).sqrt()
-        return _flambeau.i0(root * beta) / _flambeau.i0(_flambeau.full_like(n, beta))
+        return _flambeau.kaiser_window(M, not sym, beta, dtype=n.dtype, device=n.device)
 
     return _made("kaiser", M, options, weights, check)
 
