@@ -1,7 +1,7 @@
 //! The elementwise loops of CUDA devices: chooses the program of a call by its formula, types and layout, and launches it.
 
 use crate::gpu::Gpu;
-use crate::launch::{Argument, Arguments, Grid, address, ceil_div, gpu_of};
+use crate::launch::{Argument, Arguments, Grid, ceil_div, gpu_of};
 use crate::print::{Input, Layout, MAX_DIMS, Pointwise, Source, tape};
 use crate::programs::Function;
 use flambeau_core::storage_guards::DeviceGuards;
@@ -379,11 +379,6 @@ fn divider(divisor: u32) -> (u32, u32) {
     let shift = 64 - (divisor - 1).leading_zeros();
     let magic = ((1u64 << 32) * ((1u64 << shift) - divisor)) / divisor + 1;
     (magic as u32, shift)
-}
-
-/// The address of a tensor, for kernels that take strides apart.
-pub(crate) fn address_of(tensor: &Tensor) -> u64 {
-    address(tensor)
 }
 
 #[cfg(test)]

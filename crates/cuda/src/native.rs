@@ -14,7 +14,8 @@ mod softmax;
 mod views;
 
 use crate::print::{PRELUDE, type_name};
-use flambeau_core::{Device, MemoryFormat, Result, ScalarType, error};
+use flambeau_core::{Device, MemoryFormat, Result, ScalarType, bail, error};
+use flambeau_ops::ops::options::Reduction;
 use flambeau_ops::structured::TensorSpec;
 use flambeau_ops::{Tensor, ops};
 
@@ -46,6 +47,14 @@ macro_rules! structured {
 }
 
 use structured;
+
+/// What the number of a schema makes of the losses of all elements.
+fn reduction_of(name: &str, number: i64) -> Result<Reduction> {
+    match Reduction::from_int(number) {
+        Some(reduction) => Ok(reduction),
+        None => bail!(InvalidArgument(name, "reduction"), "expected 0, 1 or 2 but got {number}"),
+    }
+}
 
 /// A row-major tensor without values.
 fn empty(sizes: &[i64], dtype: ScalarType, device: Device) -> Result<Tensor> {

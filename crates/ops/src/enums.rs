@@ -14,7 +14,7 @@ macro_rules! number_enum {
         impl $name {
             /// The number that schemas have for it.
             #[inline]
-            pub fn as_int(self) -> i64 {
+            pub const fn as_int(self) -> i64 {
                 self as i64
             }
 

@@ -1,8 +1,9 @@
 //! Losses that are a formula of each element, then reduced; and their derivatives, which are formulas.
 
-use super::structured;
-use flambeau_core::{DispatchKeySet, Result, bail};
+use super::{reduction_of, structured};
+use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::native::nn::loss;
+use flambeau_ops::ops::options::Reduction;
 use flambeau_ops::{Tensor, ops, register};
 
 structured! {
@@ -42,10 +43,8 @@ derivatives! {
         (reduction: i64, delta: f64);
 }
 
-/// The numbers by which schemas name the reductions.
-const NONE: i64 = 0;
-const MEAN: i64 = 1;
-const SUM: i64 = 2;
+/// The number by which schemas name the losses of all elements.
+const NONE: i64 = Reduction::None.as_int();
 
 /// Reduces the losses that `each` writes into a tensor of the sizes of all elements.
 fn reduced(
@@ -55,15 +54,15 @@ fn reduced(
     each: impl FnOnce(&Tensor) -> Result<()>,
     sizes: impl FnOnce() -> Result<Tensor>,
 ) -> Result<()> {
-    if reduction == NONE {
+    let reduction = reduction_of(name, reduction)?;
+    if reduction == Reduction::None {
         return each(out);
     }
     let all = sizes()?;
     each(&all)?;
     let number = match reduction {
-        MEAN => ops::mean_dim(&all, None, false, None)?,
-        SUM => ops::sum_dim_intlist(&all, None, false, None)?,
-        other => bail!(InvalidArgument(name, "reduction"), "expected 0, 1 or 2 but got {other}"),
+        Reduction::Mean => ops::mean_dim(&all, None, false, None)?,
+        _ => ops::sum_dim_intlist(&all, None, false, None)?,
     };
     ops::copy_(out, &number, false)
 }

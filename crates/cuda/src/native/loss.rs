@@ -1,9 +1,10 @@
 //! `_cross_entropy` and its derivative.
 
-use super::{RowProgram, dense, dense_as, empty, name_of};
+use super::{RowProgram, dense, dense_as, empty, name_of, reduction_of};
 use crate::launch::{Arguments, address, guarded};
 use flambeau_core::{DispatchKeySet, Result, ScalarType, ensure};
 use flambeau_ops::native::nn::loss;
+use flambeau_ops::ops::options::Reduction;
 use flambeau_ops::{Tensor, ops, register};
 
 register!(ops::_CROSS_ENTROPY, Cuda, cross_entropy);
@@ -12,25 +13,6 @@ register!(ops::_CROSS_ENTROPY_BACKWARD, Cuda, cross_entropy_backward);
 const NAME: &str = "_cross_entropy";
 const BACKWARD: &str = "_cross_entropy_backward";
 const SOURCE: &str = include_str!("../kernels/cross_entropy.cu");
-
-/// How the losses of samples become one number.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reduction {
-    None,
-    Mean,
-    Sum,
-}
-
-fn reduction_of(number: i64) -> Result<Reduction> {
-    Ok(match number {
-        0 => Reduction::None,
-        1 => Reduction::Mean,
-        2 => Reduction::Sum,
-        other => {
-            flambeau_core::bail!(InvalidArgument(NAME, "reduction"), "expected 0, 1 or 2 but got {other}")
-        }
-    })
-}
 
 /// The operands, dense: scores, classes, weights.
 struct Operands {
@@ -86,7 +68,7 @@ fn cross_entropy(
     }
     let sum = |t: &Tensor| ops::sum_dim_intlist(t, None, false, None);
     let (total, output) = (total.allocate(NAME)?, output.allocate(NAME)?);
-    let kind = reduction_of(reduction)?;
+    let kind = reduction_of(NAME, reduction)?;
     let all = sum(&shares)?;
     match kind {
         Reduction::None => {
@@ -130,7 +112,7 @@ fn cross_entropy_backward(
         max_score,
         log_sum,
     )?;
-    let kind = reduction_of(reduction)?;
+    let kind = reduction_of(NAME, reduction)?;
     let operands = Operands::new(self_, target, weight)?;
     let [rows, length] = operands.rows_and_length();
     let result = spec.allocate(BACKWARD)?;

@@ -1,7 +1,7 @@
 //! Reductions along any dimensions. How elements are split depends on sizes alone, so the same input gives the same bits.
 
 use super::{empty, name_of, program, structured};
-use crate::launch::{Arguments, Grid, ceil_div, guarded};
+use crate::launch::{Arguments, Grid, address, ceil_div, guarded};
 use crate::loops::wide;
 use crate::print::{MAX_DIMS, layout_struct};
 use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType, bail, ensure};
@@ -234,7 +234,7 @@ impl<'a> Reduction<'a> {
         };
         let writes: Vec<&Tensor> = [values, indices, partials.as_ref()].into_iter().flatten().collect();
         let (kept, reduced) = (table(&self.kept), table(&self.reduced));
-        let null_or = |tensor: Option<&Tensor>| tensor.map_or(0, crate::loops::address_of);
+        let null_or = |tensor: Option<&Tensor>| tensor.map_or(0, address);
         guarded(self.name, &[self.input], &writes, |gpu| {
             let flag = match (by_block, self.is_adjacent()) {
                 (true, true) => "#define BY_BLOCK\n#define ADJACENT\n",
