@@ -239,7 +239,7 @@ pub fn ordered_comparison_kernel<const N: usize>(
 /// `InvalidArgument`, PyTorch's `ZeroDivisionError`, where an element of the second input is 0. Others as [`float_kernel`].
 pub fn division_kernel(iter: &TensorIterator<'_>, formula: impl IntegerFormula<2>) -> Result<()> {
     // A formula is traced without its elements, so on another device they are looked at beforehand.
-    let is_elsewhere = iter.operands()[0].tensor().is_some_and(|output| !output.device().is_cpu());
+    let is_elsewhere = iter.device().is_some_and(|device| !device.is_cpu());
     let by_zero = AtomicBool::new((is_elsewhere || !iter.writes_new()) && has_zero(iter)?);
     ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument(iter.name()), "ZeroDivisionError");
     dispatch_all_types!(integers, iter.common_dtype(), iter.name(), T => run::<T, _, 2>(iter, Divides(formula, &by_zero), T::SCALAR_TYPE))?;

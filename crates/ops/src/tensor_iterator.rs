@@ -21,7 +21,7 @@ pub use reduction::{Dim, DimMask, Dims, Reduction, offsets};
 pub use types::{result_type, result_type_of};
 
 use crate::Tensor;
-use flambeau_core::{Access, DimVec, Guarded, Result, ScalarType, bail, shape, with_guards};
+use flambeau_core::{Access, Device, DimVec, Guarded, Result, ScalarType, bail, shape, with_guards};
 use operand::{Output, Role};
 use smallvec::SmallVec;
 use std::sync::OnceLock;
@@ -200,6 +200,14 @@ impl<'a> TensorIterator<'a> {
     #[inline]
     pub fn common_dtype(&self) -> ScalarType {
         self.common_dtype
+    }
+
+    /// The device of the output, on which the call is computed, once built.
+    pub(crate) fn device(&self) -> Option<Device> {
+        match &self.trivial {
+            Some(trivial) => Some(trivial.output().device()),
+            None => self.operands.first().and_then(Operand::tensor).map(|output| output.device()),
+        }
     }
 
     /// Whether the operands are meta tensors, which have no elements, so that there is nothing to compute.

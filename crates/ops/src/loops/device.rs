@@ -77,14 +77,9 @@ fn loops_for(iter: &TensorIterator<'_>, refused: &Error) -> Option<&'static dyn 
     if refused.kind() != ErrorKind::Device {
         return None;
     }
-    let device_type = device_of(iter)?.device_type();
+    let device_type = iter.device()?.device_type();
     let mut all = inventory::iter::<LoopsOf>.into_iter();
     all.find(|loops| loops.device_type == device_type).map(|loops| loops.loops)
-}
-
-/// The device of the output, on which the call is computed.
-fn device_of(iter: &TensorIterator<'_>) -> Option<Device> {
-    iter.operands().first().and_then(|output| output.tensor()).map(|tensor| tensor.device())
 }
 
 /// Evaluates a formula of `N` elements of `input`, which is traced by `As`, on a device.
@@ -119,7 +114,7 @@ fn run(
     output: ScalarType,
 ) -> Result<()> {
     if input.is_complex() || tape.fault.is_some() {
-        let device = device_of(iter).unwrap_or(Device::CPU).device_type().name();
+        let device = iter.device().unwrap_or(Device::CPU).device_type().name();
         let why = tape.fault.unwrap_or("it computes with complex numbers");
         bail!(
             NotImplemented(iter.name()),
