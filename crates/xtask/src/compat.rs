@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 
 use clap::Args;
 
-use crate::python::{build_module, succeed, tool};
+use crate::python::{build_module, prepare, succeed, tool};
 use crate::{Outcome, root};
 
 #[derive(Args)]
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     build_module()?;
     let environment = root().join("target/compat");
-    prepare(&environment)?;
+    install(&environment)?;
     let mut cases = tool(&environment, "python");
     cases.env("PYTHONPATH", root().join("crates/python/python"));
     cases.arg(RUN).args(arguments(options)).arg("--results").arg(environment.join("results.jsonl"));
@@ -57,19 +57,15 @@ fn finish(command: &mut Command) -> Outcome {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Creates the environment, unless it exists with the same packages.
-fn prepare(environment: &Path) -> Result<(), String> {
+/// Creates the environment with the packages that the cases need.
+fn install(environment: &Path) -> Result<(), String> {
     let requirements = root().join(REQUIREMENTS);
-    let expected = fs::read_to_string(&requirements).map_err(|error| format!("{REQUIREMENTS}: {error}"))?;
-    let complete = environment.join("complete");
-    if fs::read_to_string(&complete).is_ok_and(|there| there == expected) {
-        return Ok(());
-    }
-    succeed(Command::new("python3").args(["-m", "venv"]).arg(environment))?;
-    stand_in(environment)?;
-    let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--requirement"];
-    succeed(tool(environment, "python").args(install).arg(&requirements))?;
-    fs::write(&complete, expected).map_err(|error| format!("{}: {error}", complete.display()))
+    let packages = fs::read_to_string(&requirements).map_err(|error| format!("{REQUIREMENTS}: {error}"))?;
+    prepare(environment, &packages, || {
+        stand_in(environment)?;
+        let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--requirement"];
+        succeed(tool(environment, "python").args(install).arg(&requirements))
+    })
 }
 
 /// Writes the metadata of PyTorch's package, which `importlib.metadata` reads, without the package.

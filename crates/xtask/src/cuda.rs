@@ -1,12 +1,13 @@
 //! `cuda-tools` fetches NVRTC, with which tests compile every kernel on a machine without a GPU. `cuda` packs the checks that need a GPU,
 //! for a machine that has one and nothing else; `cuda --device` runs them there.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use clap::Args;
 
 use super::{Outcome, root};
+use crate::python::{built, succeed};
 
 /// The version of NVRTC that tests compile with.
 const NVRTC: &str = "nvidia-cuda-nvrtc==13.0.88";
@@ -16,7 +17,7 @@ pub(crate) struct Options {
     /// Runs the packed checks on this machine's GPU, instead of packing them.
     #[arg(long)]
     device: bool,
-    /// The parts to run: memory, faults, training, speed, rows, repeats.
+    /// The parts to run: memory, large, faults, training, speed, rows, layouts, repeats.
     parts: Vec<String>,
 }
 
@@ -25,7 +26,7 @@ pub(crate) fn tools() -> Outcome {
     let folder = root().join("target/cuda-tools");
     std::fs::create_dir_all(&folder)?;
     let install = ["-m", "pip", "install", "--no-deps", "--upgrade", "--target"];
-    run(Command::new("python3").args(install).arg(&folder).arg(NVRTC))?;
+    succeed(Command::new("python3").args(install).arg(&folder).arg(NVRTC))?;
     println!("{}", folder.join("nvidia/cu13/lib").display());
     Ok(ExitCode::SUCCESS)
 }
@@ -45,7 +46,7 @@ fn pack(folder: &Path) -> Outcome {
     let root = root();
     std::fs::create_dir_all(folder.join("cache"))?;
     let cargo = || Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    run(cargo().current_dir(&root).args(["build", "--workspace", "--example", "device_check"]))?;
+    succeed(cargo().current_dir(&root).args(["build", "--workspace", "--example", "device_check"]))?;
     let mut record = cargo();
     let test = ["test", "--workspace", "--test", "programs", "formulas_compile", "--", "--nocapture"];
     record
@@ -53,12 +54,12 @@ fn pack(folder: &Path) -> Outcome {
         .args(test)
         .env("FLAMBEAU_CACHE", folder.join("cache"))
         .env("FLAMBEAU_CUDA_ALL_TYPES", "1");
-    run(&mut record)?;
+    succeed(&mut record)?;
     let program = folder.join("device_check");
-    run(Command::new("strip").arg("-o").arg(&program).arg(root.join("target/debug/examples/device_check")))?;
-    run(Command::new("xz").args(["-T2", "-3", "-f"]).arg(&program))?;
+    succeed(Command::new("strip").arg("-o").arg(&program).arg(built().join("examples/device_check")))?;
+    succeed(Command::new("xz").args(["-T2", "-3", "-f"]).arg(&program))?;
     let cache = folder.join("cache.tar.xz");
-    run(Command::new("tar").arg("-C").arg(folder.join("cache")).args(["-cJf"]).arg(&cache).arg("cuda"))?;
+    succeed(Command::new("tar").arg("-C").arg(folder.join("cache")).args(["-cJf"]).arg(&cache).arg("cuda"))?;
     std::fs::remove_dir_all(folder.join("cache"))?;
     for (from, to) in [("run.sh", "run.sh"), ("torch_speed.py", "torch_speed.py")] {
         std::fs::copy(root.join("crates/cuda/examples/device_check").join(from), folder.join(to))?;
@@ -68,12 +69,4 @@ fn pack(folder: &Path) -> Outcome {
         println!("{:>12} {}", file.metadata()?.len(), file.path().display());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn run(command: &mut Command) -> Result<(), Box<dyn std::error::Error>> {
-    let status = command.status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("{:?} ended with {status}", PathBuf::from(command.get_program())).into()),
-    }
 }

@@ -66,7 +66,9 @@ pub(crate) fn valgrind(options: &Options) -> Outcome {
 /// Builds the package, in an environment with the packages that the tests need.
 fn build() -> Result<PathBuf, String> {
     let environment = root().join("target/python");
-    prepare(&environment)?;
+    prepare(&environment, &PACKAGES.join(" "), || {
+        succeed(tool(&environment, "python").args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))
+    })?;
     build_module()?;
     Ok(environment)
 }
@@ -103,15 +105,18 @@ fn pytest(mut interpreter: Command, what: &[&str], more: &[String]) -> Outcome {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Creates the environment, unless it exists and is complete.
-fn prepare(environment: &Path) -> Result<(), String> {
+/// Creates an environment with the packages that `install` adds, unless it exists with those of this list.
+pub(crate) fn prepare(
+    environment: &Path,
+    packages: &str,
+    install: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
     let complete = environment.join("complete");
-    let packages = PACKAGES.join(" ");
     if std::fs::read_to_string(&complete).is_ok_and(|there| there == packages) {
         return Ok(());
     }
     succeed(Command::new("python3").args(["-m", "venv"]).arg(environment))?;
-    succeed(tool(environment, "python").args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))?;
+    install()?;
     std::fs::write(&complete, packages).map_err(|error| format!("{}: {error}", complete.display()))
 }
 
