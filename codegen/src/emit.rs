@@ -45,15 +45,23 @@ pub(crate) fn files(operators: &[Operator<'_>]) -> Vec<GeneratedFile> {
     for operator in operators {
         families.entry(&operator.family).or_default().push(operator);
     }
+    let mut files = vec![file("mod.rs", &operators::module(&families))];
+    files.extend(
+        families
+            .iter()
+            .map(|(family, of_family)| file(&format!("{family}.rs"), &family_file(family, of_family))),
+    );
+    let has_method = |operators: &[&Operator<'_>]| operators.iter().any(|operator| operator.method.is_some());
+    families.retain(|_, of_family| has_method(of_family));
     let with_options = options::files(&families);
-    let mut files = vec![file("mod.rs", &operators::module(&families, &with_options))];
-    files.extend(with_options.iter().map(|(family, text)| file(&format!("options_{family}.rs"), text)));
-    for (family, operators) in &families {
-        files.push(file(&format!("{family}.rs"), &family_file(family, operators)));
-        if operators.iter().any(|operator| operator.method.is_some()) {
-            files.push(file(&format!("methods_{family}.rs"), &methods::file(family, operators)));
-        }
-    }
+    files.push(file("options/mod.rs", &options::module(&with_options)));
+    files.extend(with_options.iter().map(|(family, text)| file(&format!("options/{family}.rs"), text)));
+    files.push(file("methods/mod.rs", &methods::module(&families.keys().copied().collect::<Vec<_>>())));
+    files.extend(
+        families.iter().map(|(family, of_family)| {
+            file(&format!("methods/{family}.rs"), &methods::file(family, of_family))
+        }),
+    );
     files
 }
 

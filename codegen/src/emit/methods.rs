@@ -10,9 +10,18 @@ use crate::rust_interface::{
 use crate::schema::{Argument, BaseType, Type};
 
 pub(super) fn file(family: &str, operators: &[&Operator<'_>]) -> String {
-    let methods: Vec<String> = operators.iter().flat_map(|operator| methods(family, operator)).collect();
+    let methods: Vec<String> = operators.iter().flat_map(|operator| methods(operator)).collect();
     let body = format!("impl Tensor {{\n{}\n}}\n", methods.join("\n\n"));
-    format!("//! The methods of the operators in `{family}`.\n\n{}\n{body}", imports(FROM, &body))
+    let mut code = body.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let options = if code.any(|line| line.contains("options::")) { "use crate::ops::options;\n" } else { "" };
+    let uses = format!("use crate::ops;\n{options}{}", imports(FROM, &body));
+    format!("//! The methods of the operators in `{family}`.\n\n{uses}\n{body}")
+}
+
+/// The module that gathers the files of `families`.
+pub(super) fn module(families: &[&str]) -> String {
+    let declared: String = families.iter().map(|family| format!("mod {family};\n")).collect();
+    format!("//! The methods of `Tensor`, by the file of the kernels.\n\n{declared}")
 }
 
 /// Where a method gets the arguments that it does not take by position.
@@ -26,16 +35,16 @@ enum Form {
     Dim,
 }
 
-fn methods(family: &str, operator: &Operator<'_>) -> Vec<String> {
+fn methods(operator: &Operator<'_>) -> Vec<String> {
     let Some(plain) = operator.method.as_ref() else { return vec![] };
     let names = MethodNames::of(operator, plain);
-    let mut methods = vec![method(family, operator, plain, Form::Plain, &plain_doc(operator, &names))];
+    let mut methods = vec![method(operator, plain, Form::Plain, &plain_doc(operator, &names))];
     if let Some(dim) = &names.dim {
         let doc = format!("[`{plain}`](Tensor::{plain}) along `dim`.");
-        methods.push(method(family, operator, dim, Form::Dim, &doc));
+        methods.push(method(operator, dim, Form::Dim, &doc));
     }
     if let Some(with) = &names.with {
-        methods.push(method(family, operator, with, Form::With, &with_doc(operator, plain)));
+        methods.push(method(operator, with, Form::With, &with_doc(operator, plain)));
     }
     methods
 }
@@ -47,12 +56,12 @@ pub(crate) fn without_example(operator: &Operator<'_>) -> Vec<String> {
     names.all().filter(|name| examples::block(operator, name).is_none()).cloned().collect()
 }
 
-fn method(family: &str, operator: &Operator<'_>, name: &str, form: Form, doc: &str) -> String {
+fn method(operator: &Operator<'_>, name: &str, form: Form, doc: &str) -> String {
     let schema = &operator.schema;
     let example = examples::block(operator, name).map(|block| format!("\n\n{block}")).unwrap_or_default();
     let chained = schema.is_in_place() && schema.self_argument().is_some();
     let returned = if chained { "&Tensor".to_owned() } else { calls::returned(schema) };
-    let call = format!("super::{family}::{}({})", operator.function(), arguments(operator, form).join(", "));
+    let call = format!("ops::{}({})", operator.function(), arguments(operator, form).join(", "));
     let call = if chained { format!("{call}?;\nOk(self)") } else { call };
     let unpack = match tensor_options(schema) {
         Some(_) => format!("let {0} = {0}.into();\n", tensor_options_name(form)),
@@ -104,7 +113,7 @@ fn parameters(operator: &Operator<'_>, form: Form) -> Vec<String> {
     if form == Form::With {
         let name = options_type(operator.method.as_deref().unwrap_or_default());
         let lifetime = if super::options::borrows(operator) { "<'_>" } else { "" };
-        parameters.push(format!("options: super::options::{name}{lifetime}"));
+        parameters.push(format!("options: options::{name}{lifetime}"));
     }
     parameters
 }
@@ -117,9 +126,9 @@ fn is_dim(operator: &Operator<'_>, argument: &Argument) -> bool {
 fn parameter(operator: &Operator<'_>, argument: &Argument) -> String {
     let inner = argument.ty.without_optional();
     let ty = match enum_of(&operator.schema, argument) {
-        Some(found) => format!("super::options::{}", found.name),
+        Some(found) => format!("options::{}", found.name),
         None if *inner == Type::Base(BaseType::Scalar) => "impl Into<Scalar>".to_owned(),
-        None if is_int_list(operator, argument) => "impl super::options::IntList".to_owned(),
+        None if is_int_list(operator, argument) => "impl options::IntList".to_owned(),
         None if takes_option(operator, argument) => {
             format!("impl Into<{}>", naming::parameter(&argument.ty).unwrap_or_default())
         }
@@ -165,7 +174,7 @@ fn given(operator: &Operator<'_>, argument: &Argument) -> String {
     let value = match enum_of(&operator.schema, argument) {
         Some(_) => format!("{name}.{}()", conversion(argument)),
         None if is_int_list(operator, argument) => {
-            format!("super::options::IntList::ints(&{name})")
+            format!("options::IntList::ints(&{name})")
         }
         None if takes_option(operator, argument) => return format!("{name}.into()"),
         None if *argument.ty.without_optional() == Type::Base(BaseType::Scalar) => format!("{name}.into()"),
@@ -179,7 +188,7 @@ fn chosen(operator: &Operator<'_>, argument: &Argument) -> String {
     let field = format!("options.{}", super::options::field(argument));
     match enum_of(&operator.schema, argument) {
         Some(found) if argument.ty.is_optional() => {
-            format!("{field}.map(super::options::{}::{})", found.name, conversion(argument))
+            format!("{field}.map(options::{}::{})", found.name, conversion(argument))
         }
         Some(_) => format!("{field}.{}()", conversion(argument)),
         None => field,

@@ -48,31 +48,17 @@ fn device(schema: &FunctionSchema) -> String {
     }
 }
 
-pub(super) fn module(
-    families: &BTreeMap<&str, Vec<&Operator<'_>>>,
-    with_options: &BTreeMap<String, String>,
-) -> String {
+pub(super) fn module(families: &BTreeMap<&str, Vec<&Operator<'_>>>) -> String {
     let doubled = |operator: &&Operator<'_>| operator.function().trim_matches('_').contains("__");
     let mut text =
         "//! Every operator: a static, a function that takes every argument, a method.\n\n".to_owned();
     if families.values().flatten().any(doubled) {
         text += "#![allow(clippy::too_many_arguments, reason = \"as many as the schema has\")]\n#![expect(non_snake_case, reason = \"`add_.Tensor` is `add__tensor`, so that names tell overloads apart\")]\n\n";
     }
-    let mut options = String::new();
-    for (family, operators) in families {
+    text += "mod methods;\npub mod options;\n\n";
+    for family in families.keys() {
         text += &format!("mod {family};\n");
-        if operators.iter().any(|operator| operator.method.is_some()) {
-            text += &format!("mod methods_{family};\n");
-        }
-        if with_options.contains_key(*family) {
-            text += &format!("mod options_{family};\n");
-            options += &format!("pub use super::options_{family}::*;\n");
-        }
     }
-    text += &format!(
-        "\n/// The options of methods: `x.sum_with(SumOptions::new().keepdim(true))`, and the enums that they take.\n\
-         pub mod options {{\npub use crate::enums::*;\npub use crate::int_list::IntList;\n{options}}}\n"
-    );
     text += "\n";
     for family in families.keys() {
         text += &format!("pub use {family}::*;\n");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FROM, comment, imports};
+use super::{FROM, imports};
 use crate::model::Operator;
 use crate::naming;
 use crate::rust_interface::{enum_of, options, options_type};
@@ -26,7 +26,7 @@ fn file(family: &str, operators: &[&Operator<'_>]) -> String {
     let structs = operators
         .iter()
         .map(|operator| declaration(operator, operator.method.as_deref().unwrap_or_default()));
-    let body = structs.collect::<Vec<_>>().join("\n\n");
+    let body = structs.collect::<Vec<_>>().join("\n");
     let enums = enums(operators);
     let enums = if enums.is_empty() {
         String::new()
@@ -35,8 +35,20 @@ fn file(family: &str, operators: &[&Operator<'_>]) -> String {
     };
     let (own, core): (Vec<_>, Vec<_>) =
         FROM.iter().copied().partition(|(module, _)| module.starts_with("crate"));
-    let uses = format!("{}{enums}{}", imports(&own, &body), imports(&core, &body));
-    format!("//! The options of the methods of `{family}`.\n\n{uses}\n{body}\n")
+    let own = format!("{enums}use crate::method_options::options;\n{}", imports(&own, &body));
+    let core = imports(&core, &body);
+    let doc = format!("//! The options of the methods of `{family}`.");
+    format!("{doc}\n\n{own}{core}\noptions! {{\n{body}}}\n")
+}
+
+/// The module that gathers them.
+pub(super) fn module(files: &BTreeMap<String, String>) -> String {
+    let declared: String = files.keys().map(|family| format!("mod {family};\n")).collect();
+    let exported: String = files.keys().map(|family| format!("pub use {family}::*;\n")).collect();
+    format!(
+        "//! The options of methods: `x.sum_with(SumOptions::new().keepdim(true))`, and the enums that they take.\n\n\
+         {declared}\npub use crate::enums::*;\npub use crate::int_list::IntList;\n{exported}"
+    )
 }
 
 /// The enums that the options of the methods have.
@@ -76,59 +88,33 @@ fn default(operator: &Operator<'_>, argument: &Argument) -> String {
 
 fn declaration(operator: &Operator<'_>, method: &str) -> String {
     let name = options_type(method);
-    let fields: Vec<&Argument> = options(operator).collect();
-    let lifetime = if borrows(operator) { "<'a>" } else { "" };
-    let anonymous = if borrows(operator) { "<'_>" } else { "" };
-    let declared: String = fields
-        .iter()
-        .map(|argument| format!("pub(super) {}: {},\n", field(argument), ty(operator, argument)))
-        .collect();
-    let defaults: Vec<String> = fields.iter().map(|argument| default(operator, argument)).collect();
-    let is_zero = |value: &String| ["None", "false", "0", "0.0", "&[]"].contains(&value.as_str());
-    let derived = defaults.iter().all(is_zero);
-    let by_hand = if derived {
-        String::new()
-    } else {
-        let values =
-            fields.iter().zip(&defaults).map(|(argument, value)| format!("{}: {value}", field(argument)));
-        let values = values.collect::<Vec<_>>().join(", ");
-        format!(
-            "impl Default for {name}{anonymous} {{\nfn default() -> Self {{\nSelf {{ {values} }}\n}}\n}}\n\n"
-        )
-    };
-    let setters: Vec<String> = fields.iter().map(|argument| setter(operator, argument)).collect();
+    let lifetime = if borrows(operator) { " <'a>" } else { "" };
     let with = with_name(method);
+    let doc = format!("    /// Options of [`Tensor::{with}`](crate::Tensor::{with}).\n");
+    let fields: String = options(operator).map(|argument| declared_field(operator, argument)).collect();
+    format!("{doc}    {name}{lifetime} {{\n{fields}    }}\n")
+}
+
+/// A field with its default, and the word that says what its setter takes: an `Option` too of what is a single word in memory.
+fn declared_field(operator: &Operator<'_>, argument: &Argument) -> String {
+    let ty = ty(operator, argument);
+    let inner = ty.strip_prefix("Option<").and_then(|ty| ty.strip_suffix('>'));
+    let (takes, ty) = match (argument.ty.without_optional(), inner) {
+        (Type::Base(BaseType::Scalar), Some(inner)) => ("some_into", inner),
+        (Type::List(..), Some(inner)) => ("some", inner),
+        (Type::Base(BaseType::Scalar), None) | (_, Some(_)) => ("into", ty.as_str()),
+        (_, None) => ("is", ty.as_str()),
+    };
+    let doc = doc(operator, argument);
     format!(
-        "/// Options of [`Tensor::{with}`](crate::Tensor::{with}).\n#[derive(Clone, Copy, Debug{also})]\n#[must_use]\npub struct {name}{lifetime} {{\n{declared}}}\n\n\
-         {by_hand}impl{lifetime} {name}{lifetime} {{\n/// Every option at its default.\n#[inline]\npub fn new() -> Self {{\nSelf::default()\n}}\n\n{}\n}}",
-        setters.join("\n\n"),
-        also = if derived { ", Default" } else { "" },
+        "        /// {doc}\n        {}: {takes} {ty} = {};\n",
+        field(argument),
+        default(operator, argument)
     )
 }
 
 fn with_name(method: &str) -> String {
     method.strip_suffix('_').map_or_else(|| format!("{method}_with"), |base| format!("{base}_with_"))
-}
-
-/// A setter takes a value or, of what is a single word in memory, an `Option` too.
-fn setter(operator: &Operator<'_>, argument: &Argument) -> String {
-    let field = field(argument);
-    let ty = ty(operator, argument);
-    let inner = ty.strip_prefix("Option<").and_then(|ty| ty.strip_suffix('>'));
-    let (parameter, value) = match argument.ty.without_optional() {
-        Type::Base(BaseType::Scalar) => {
-            let value =
-                if inner.is_some() { format!("Some({field}.into())") } else { format!("{field}.into()") };
-            ("impl Into<Scalar>".to_owned(), value)
-        }
-        Type::List(..) if inner.is_some() => (inner.unwrap_or(&ty).to_owned(), format!("Some({field})")),
-        _ if inner.is_some() => (format!("impl Into<{ty}>"), format!("{field}.into()")),
-        _ => (ty, field.clone()),
-    };
-    format!(
-        "{doc}#[inline]\npub fn {field}(mut self, {field}: {parameter}) -> Self {{\nself.{field} = {value};\nself\n}}",
-        doc = comment(&doc(operator, argument)),
-    )
 }
 
 /// What the argument is, if its name always means the same, and its default.

@@ -6,7 +6,7 @@
 //! | layer | module | contains |
 //! |---|---|---|
 //! | 1 | `append_list`, `dispatch_types`, [`scratch`] | lists that grow without locks; dispatch by dtype; buffers of kernels |
-//! | 1 | `enums`, `int_list` | what methods, functions and kernels take for words and for lists |
+//! | 1 | `enums`, `int_list`, `method_options` | what methods, functions and kernels take for words, for lists, and by name |
 //! | 2 | `tensor` | the handle [`Tensor`]: construction, indexing, printing, arithmetic |
 //! | 3 | [`dispatch`] | operators, their kernels, and the selection of a kernel |
 //! | 4 | `host_copies`, `snapshot`, [`structured`] | operands of a call: copies on the host, aliases, allocated outputs |
@@ -30,6 +30,7 @@ mod enums;
 mod host_copies;
 mod int_list;
 pub mod loops;
+mod method_options;
 pub mod native;
 #[path = "generated/mod.rs"]
 pub mod ops;

@@ -139,15 +139,22 @@ fn shown(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// The Rust files of a folder; none if the folder does not exist yet.
+/// The Rust files of a folder and the folders in it; none if the folder does not exist yet.
 fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     if !folder.exists() {
         return Ok(vec![]);
     }
     let error = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(error)?.collect();
-    let paths = entries.map_err(error)?.into_iter().map(|entry| entry.path());
-    Ok(paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect())
+    let mut files = vec![];
+    for entry in fs::read_dir(folder).map_err(error)? {
+        let path = entry.map_err(error)?.path();
+        match path.is_dir() {
+            true => files.extend(rust_files(&path)?),
+            false if path.extension().is_some_and(|extension| extension == "rs") => files.push(path),
+            false => (),
+        }
+    }
+    Ok(files)
 }
 
 /// The file as rustfmt writes it, with the settings of the workspace.
