@@ -15,7 +15,7 @@ const MAX_ENLARGEMENTS: usize = 150;
 
 /// A number in a sample that is multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Extent {
+pub enum Extent {
     /// A dimension of a tensor: the argument, which of its list, the dimension.
     Dimension(usize, usize, usize),
     /// A number of a list of integers.
@@ -27,6 +27,13 @@ enum Extent {
 /// The numbers that are multiplied by the same factor.
 #[derive(Debug)]
 pub struct Enlargement(Vec<Extent>);
+
+impl Enlargement {
+    /// What is multiplied.
+    pub fn extents(&self) -> &[Extent] {
+        &self.0
+    }
+}
 
 fn arrays(arg: &Arg) -> &[Array] {
     match arg {

@@ -1,10 +1,12 @@
-//! `cargo xtask bench`: times the workloads, alone or alternating with PyTorch.
+//! `cargo xtask bench`: times the workloads or all operators, alone or alternating with PyTorch.
+
+mod operators;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::busy::{self, Busy};
 use crate::roofline::{Floors, Machine};
@@ -13,7 +15,19 @@ use crate::{Outcome, root};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs only the workloads whose name matches this regular expression.
+    /// What is timed: chosen workloads, or all operators of the operator table, in several sizes, types and layouts, from Python.
+    #[arg(long, value_enum, default_value_t = Table::Workloads)]
+    table: Table,
+    /// Of the operators' cases, times this number, drawn by `--seed`.
+    #[arg(long)]
+    sample: Option<usize>,
+    /// The seed of `--sample`.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Writes the operators' ratios to this file, and names the cases that are worse by 15 % than those that it had.
+    #[arg(long)]
+    save: Option<String>,
+    /// Runs only the workloads whose name matches this regular expression, or the operators whose name contains it.
     #[arg(long, default_value = "")]
     filter: String,
     /// Threads, on both sides.
@@ -43,6 +57,15 @@ pub(crate) struct Options {
     history: bool,
 }
 
+/// What is timed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Table {
+    /// The workloads of `crates/flambeau/benches`.
+    Workloads,
+    /// The rows of the operator table.
+    Ops,
+}
+
 const TORCH: &str = "crates/flambeau/benches/workloads/torch_workloads.py";
 
 /// The workload whose result is uninitialised memory.
@@ -60,6 +83,9 @@ const KEEPING: &str = "PyTorch, keep";
 const BESIDE: &str = "beside a busy one";
 
 pub(crate) fn run(options: &Options) -> Outcome {
+    if options.table == Table::Ops {
+        return operators::run(options);
+    }
     if options.history {
         let mut command = ours();
         command.args(arguments(options)).args(["--criterion", &options.filter]);

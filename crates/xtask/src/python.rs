@@ -83,15 +83,25 @@ pub(crate) fn build_module() -> Result<(), String> {
 
 /// The folder of cargo's debug builds.
 pub(crate) fn built() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from).join("debug")
+    builds("debug")
 }
 
-/// Copies the module into the package, under the name of the stable ABI, which all supported interpreters load.
+/// The folder of cargo's builds by a profile.
+fn builds(profile: &str) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from).join(profile)
+}
+
+/// Copies the module into the package.
 fn install_module() -> Result<(), String> {
+    copy_module("debug", &root().join("crates/python/python/flambeau"))
+}
+
+/// Copies the module into a package, under the name of the stable ABI, which all supported interpreters load.
+pub(crate) fn copy_module(profile: &str, package: &Path) -> Result<(), String> {
     let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let built = built().join(format!("{prefix}_flambeau{suffix}"));
+    let built = builds(profile).join(format!("{prefix}_flambeau{suffix}"));
     let name = if cfg!(windows) { "_flambeau.pyd" } else { "_flambeau.abi3.so" };
-    let module = root().join("crates/python/python/flambeau").join(name);
+    let module = package.join(name);
     // Written as a new file, since a running interpreter may have mapped the old one.
     let fresh = module.with_extension("new");
     let copied = std::fs::copy(&built, &fresh).and_then(|_| std::fs::rename(&fresh, &module));

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::root;
 
@@ -48,9 +49,14 @@ impl Worker {
 
     /// Times a workload; `None` if this side does not have it.
     pub(crate) fn measure(&mut self, workload: &str) -> Result<Option<Measured>, Box<dyn Error>> {
+        self.ask(workload)
+    }
+
+    /// The answer to a request; `None` where it is `null`.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &str) -> Result<Option<T>, Box<dyn Error>> {
         if let Some(requests) = &mut self.child.stdin {
             // If the program has exited, the missing answer is reported below.
-            writeln!(requests, "{workload}").ok();
+            writeln!(requests, "{request}").ok();
         }
         for line in &mut self.answers {
             let line = line?;
@@ -58,7 +64,7 @@ impl Worker {
                 return serde_json::from_str(&line).map_err(|error| format!("{line}: {error}").into());
             }
         }
-        Err(format!("{} ended at {workload}: {}", self.name, self.child.wait()?).into())
+        Err(format!("{} ended at {request}: {}", self.name, self.child.wait()?).into())
     }
 }
 

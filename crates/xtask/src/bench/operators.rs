@@ -1,0 +1,283 @@
+//! `cargo xtask bench --table ops`: times the rows of the operator table, enlarged, beside PyTorch, both from Python.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use flambeau_codegen::{NativeFunctions, Source};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{KEEP, KEEPING, OURS, Options, THEIRS, nanoseconds, same_check};
+use crate::codegen::{FUNCTIONS, read};
+use crate::python;
+use crate::worker::{Worker, both_orders, output, progress};
+use crate::{Outcome, root};
+
+const WORKER: &str = "tests/bench/worker.py";
+
+/// The elements of the largest tensor of a call: 16 KiB, half a MiB and 32 MiB of f32.
+const SIZES: [(&str, usize); 3] = [("L1", 1 << 12), ("L2", 1 << 17), ("memory", 1 << 23)];
+/// The types that are timed of those that a row takes.
+const TYPES: [&str; 5] = ["float32", "float64", "bfloat16", "int64", "complex64"];
+const LAYOUTS: [&str; 3] = ["transposed", "sliced", "channels last"];
+
+/// A row that `bench_calls` printed.
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    types: Vec<String>,
+    differentiable: bool,
+    calls: Vec<Value>,
+}
+
+/// A call of a row.
+struct Case {
+    row: usize,
+    name: String,
+    request: String,
+}
+
+/// The answer of a side.
+#[derive(Deserialize)]
+struct Answer {
+    median_ns: Option<f64>,
+    check: Option<[Option<f64>; 2]>,
+    left_out: Option<String>,
+}
+
+/// A case that all sides have run.
+struct Timed {
+    row: usize,
+    name: String,
+    ours: f64,
+    /// The ratios of the other sides' times to ours.
+    ratios: Vec<f64>,
+    agrees: bool,
+}
+
+pub(super) fn run(options: &Options) -> Outcome {
+    let Some(interpreter) = &options.against else {
+        return Err("the table of operators is timed beside PyTorch: --against PYTHON".into());
+    };
+    let module = release_module()?;
+    let (rows, cases) = cases(options)?;
+    let sides: &[&str] = if options.keep { &[OURS, THEIRS, KEEPING] } else { &[OURS, THEIRS] };
+    let commands = || sides.iter().map(|side| command(side, interpreter, &module, options));
+    let mut workers = Worker::start_all(commands())?;
+    let (mut timed, mut left_out) = (vec![], BTreeMap::<String, BTreeSet<&str>>::new());
+    let bar = progress(cases.len())?;
+    for case in &cases {
+        bar.set_message(case.name.clone());
+        match time(case, &mut workers)? {
+            Ok(found) => timed.push(found),
+            Err(reason) => drop(left_out.entry(reason).or_default().insert(&rows[case.row].name)),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    report(&rows, &timed, sides, &families()?);
+    println!("left out: {} cases", cases.len() - timed.len());
+    for (reason, names) in &left_out {
+        let shown: Vec<&str> = names.iter().copied().take(8).collect();
+        println!("  {reason}: {} operators, such as {}", names.len(), shown.join(", "));
+    }
+    match &options.save {
+        Some(file) => save(&root().join(file), &timed),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The extension with optimisations, in a copy of the package.
+fn release_module() -> Result<PathBuf, Box<dyn Error>> {
+    let arguments = ["build", "--quiet", "--release", "--package", "flambeau-python", "--lib"];
+    python::succeed(Command::new("cargo").args(arguments).current_dir(root()))?;
+    let folder = root().join("target/bench-python");
+    let package = root().join("crates/python/python/flambeau");
+    copy_folder(&package, &folder.join("flambeau"))?;
+    python::copy_module("release", &folder.join("flambeau"))?;
+    Ok(folder)
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_folder(&entry.path(), &target)?,
+            false => drop(fs::copy(entry.path(), target)?),
+        }
+    }
+    Ok(())
+}
+
+/// The process of a side.
+fn command(side: &str, interpreter: &str, module: &Path, options: &Options) -> Command {
+    let mut command = Command::new(interpreter);
+    let library = if side == OURS { "flambeau" } else { "torch" };
+    command.args([WORKER, "--library", library, "--threads", &options.threads.to_string()]);
+    command.args(["--seconds", if options.quick { "0.02" } else { "0.1" }]);
+    command.env("PYTHONPATH", module);
+    if side == KEEPING {
+        command.env("GLIBC_TUNABLES", KEEP);
+    }
+    command
+}
+
+/// The rows of the table, and the cases of those that the options choose.
+fn cases(options: &Options) -> Result<(Vec<Row>, Vec<Case>), Box<dyn Error>> {
+    let mut calls = Command::new("cargo");
+    calls.args(["run", "--quiet", "--package", "flambeau-tests", "--example", "bench_calls"]);
+    let lines = output(&mut calls)?;
+    let wanted = |name: &str| options.filter.is_empty() || name.contains(&options.filter);
+    let (mut rows, mut cases): (Vec<Row>, Vec<Case>) = (vec![], vec![]);
+    for line in lines.lines() {
+        let row: Row = serde_json::from_str(line)?;
+        let whole: Value = serde_json::from_str(line)?;
+        if wanted(&row.name) {
+            for (name, case) in choices(&row) {
+                let request = json!({"row": whole, "case": case}).to_string();
+                cases.push(Case { row: rows.len(), name, request });
+            }
+        }
+        rows.push(row);
+    }
+    if let Some(count) = options.sample {
+        cases = sampled(cases, count, options.seed);
+    }
+    Ok((rows, cases))
+}
+
+/// So many of the cases, chosen by a seed.
+fn sampled(mut cases: Vec<Case>, count: usize, seed: u64) -> Vec<Case> {
+    let mut state = seed;
+    let mut chosen = vec![];
+    while chosen.len() < count && !cases.is_empty() {
+        // SplitMix64.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        chosen.push(cases.swap_remove(((z ^ (z >> 31)) % cases.len() as u64) as usize));
+    }
+    chosen
+}
+
+/// The cases of a row: each call in three sizes, and one size in other types and layouts, and with gradients.
+fn choices(row: &Row) -> Vec<(String, Value)> {
+    let types: Vec<&str> = TYPES.into_iter().filter(|dtype| row.types.iter().any(|t| t == dtype)).collect();
+    let Some(first) = types.first().copied().or(row.types.first().map(String::as_str)) else { return vec![] };
+    let mut all = vec![];
+    for call in 0..row.calls.len() {
+        let mut add = |(size, elements): (&str, usize), dtype: &str, layout: &str, gradient: bool| {
+            let suffix = if gradient { " with gradient" } else { "" };
+            let name = format!("{}#{call} {dtype} {size} {layout}{suffix}", row.name);
+            let case = json!({"call": call, "elements": elements, "dtype": dtype, "layout": layout, "gradient": gradient});
+            all.push((name, case));
+        };
+        SIZES.into_iter().for_each(|size| add(size, first, "dense", false));
+        types.iter().skip(1).for_each(|dtype| add(SIZES[1], dtype, "dense", false));
+        LAYOUTS.into_iter().for_each(|layout| add(SIZES[1], first, layout, false));
+        if row.differentiable && first.starts_with("float") {
+            SIZES[..2].iter().for_each(|size| add(*size, first, "dense", true));
+        }
+    }
+    all
+}
+
+/// Times a case on all sides, in one order and then in the reverse one; or the reason why a side does not run it.
+fn time(case: &Case, workers: &mut [Worker]) -> Result<Result<Timed, String>, Box<dyn Error>> {
+    let mut times = vec![vec![]; workers.len()];
+    let mut checks = vec![[None, None]; workers.len()];
+    for side in both_orders(workers.len()) {
+        let Some(answer) = workers[side].ask::<Answer>(&case.request)? else { continue };
+        let Some(median) = answer.median_ns else {
+            return Ok(Err(answer.left_out.unwrap_or_default()));
+        };
+        times[side].push(median);
+        checks[side] = answer.check.unwrap_or_default();
+    }
+    let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+    let ours = mean(&times[0]);
+    let ratios = times[1..].iter().map(|theirs| mean(theirs) / ours).collect();
+    Ok(Ok(Timed {
+        row: case.row,
+        name: case.name.clone(),
+        ours,
+        ratios,
+        agrees: same_check(checks[0], checks[1]),
+    }))
+}
+
+/// The files of kernels by the base names of operators.
+fn families() -> Result<BTreeMap<String, String>, Box<dyn Error>> {
+    let text = read(&root().join(FUNCTIONS))?;
+    let functions = NativeFunctions::parse(Source { name: FUNCTIONS, text: &text })?;
+    let family = |function: &flambeau_codegen::NativeFunction| {
+        let kernel = function.dispatch.as_ref()?.first()?;
+        let (_, folders) = kernel.path.0.split_last()?;
+        Some((function.schema.name.base.clone(), folders.join("::")))
+    };
+    Ok(functions.entries.iter().filter_map(family).collect())
+}
+
+fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
+    let logs: Vec<f64> = values.map(f64::ln).collect();
+    (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
+}
+
+fn report(rows: &[Row], timed: &[Timed], sides: &[&str], families: &BTreeMap<String, String>) {
+    let base = |one: &Timed| rows[one.row].name.split('.').next().unwrap_or_default().to_owned();
+    let family = |one: &Timed| families.get(&base(one)).cloned().unwrap_or_else(|| "other".to_owned());
+    for (title, key) in [("operator", &base as &dyn Fn(&Timed) -> String), ("family", &family)] {
+        let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        timed.iter().for_each(|one| groups.entry(key(one)).or_default().push(one.ratios[0]));
+        println!("{title:40} cases  {THEIRS} / {OURS}");
+        for (name, ratios) in &groups {
+            println!("{name:40} {:5}  {:.2}", ratios.len(), geometric_mean(ratios.iter().copied()));
+        }
+    }
+    let mut slow: Vec<&Timed> = timed.iter().filter(|one| one.ratios[0] < 1.0).collect();
+    slow.sort_by(|a, b| a.ratios[0].total_cmp(&b.ratios[0]));
+    println!("cases below 1.0:");
+    slow.iter().for_each(|one| println!("  {:.2} {} {}", one.ratios[0], nanoseconds(one.ours), one.name));
+    timed.iter().filter(|one| !one.agrees).for_each(|one| println!("results differ: {}", one.name));
+    for (at, side) in sides[1..].iter().enumerate() {
+        let ratios = || timed.iter().map(|one| one.ratios[at]);
+        let below =
+            |bound: f64| 100.0 * ratios().filter(|r| *r < bound).count() as f64 / timed.len().max(1) as f64;
+        println!(
+            "geometric mean {:.2} ({side}, {} cases); {:.1} % below 1.0, {:.1} % below 0.7",
+            geometric_mean(ratios()),
+            timed.len(),
+            below(1.0),
+            below(0.7)
+        );
+    }
+}
+
+/// A case that became slower than this, relative to PyTorch, is named.
+const WORSE: f64 = 1.15;
+
+/// Writes the ratios to a file, and names the cases that are worse than those that it had.
+fn save(path: &Path, timed: &[Timed]) -> Outcome {
+    let before = fs::read_to_string(path).unwrap_or_default();
+    let before: BTreeMap<&str, f64> = before
+        .lines()
+        .filter_map(|line| line.split_once('\t').and_then(|(name, ratio)| Some((name, ratio.parse().ok()?))))
+        .collect();
+    let mut text = String::new();
+    for one in timed {
+        writeln!(text, "{}\t{:.3}", one.name, one.ratios[0])?;
+        if let Some(old) = before.get(one.name.as_str())
+            && old / one.ratios[0] > WORSE
+        {
+            println!("worse than before: {} {old:.2} -> {:.2}", one.name, one.ratios[0]);
+        }
+    }
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,236 @@
+"""Times calls of operators in one of two libraries, Flambeau or PyTorch, on request: a process for each side.
+
+A request is a line of JSON: a row that `main.rs` printed, and which of its calls is timed, with how many elements, in which type and
+layout, with or without gradients. The answer is a line of JSON: the median and the minimum time of a call, or why there is none.
+"""
+
+import argparse
+import gc
+import importlib
+import json
+import statistics
+import sys
+import time
+
+import numpy as np
+
+GOLDEN = 0.6180339887498949
+# A call with larger tensors is left out.
+LARGEST = 1 << 25
+# A call that takes longer is left out.
+SLOWEST = 2.0
+
+
+class LeftOut(Exception):
+    """Why a call is not timed."""
+
+
+class Library:
+    """The functions of one side, by the names of operators."""
+
+    def __init__(self, name):
+        self.module = importlib.import_module(name)
+        self.name = name
+        bindings = self.module._flambeau if name == "flambeau" else self.module._C
+        spaces = {"linalg": "_linalg", "fft": "_fft", "special": "_special"}
+        self.spaces = {prefix: getattr(bindings, space, None) for prefix, space in spaces.items()}
+        self.nn = getattr(bindings, "_nn", None)
+
+    def function(self, operator):
+        """The binding of an operator, without a Python function around it where there is one."""
+        base = operator.partition(".")[0]
+        prefix = base.partition("_")[0]
+        for space, name in ((self.module, base), (self.nn, base), (self.spaces.get(prefix), base)):
+            found = getattr(space, name, None)
+            if found is not None:
+                return found
+        method = getattr(self.module.Tensor, base, None)
+        if method is None or not callable(method):
+            raise LeftOut("no function of this name")
+        return method
+
+    def dtype(self, name):
+        found = getattr(self.module, name, None)
+        if found is None:
+            raise LeftOut(f"no type {name}")
+        return found
+
+    def tensor(self, values, dtype, layout):
+        if dtype == "bfloat16":
+            made = self.module.from_numpy(values.astype(np.float32)).to(self.dtype(dtype))
+        else:
+            made = self.module.from_numpy(values.astype(dtype))
+        if layout == "transposed" and made.dim() > 1:
+            return made.transpose(-1, -2).contiguous().transpose(-1, -2)
+        if layout == "channels last" and made.dim() == 4:
+            return made.contiguous(memory_format=self.module.channels_last)
+        if layout == "sliced" and made.dim() > 0:
+            return self.module.stack([made, made], -1)[..., 1]
+        return made
+
+
+def repeated(values, dimension, factor, varies):
+    """The copies of an array along a dimension; where they may vary, each is scaled by another factor a little below 1."""
+    scales = [1 - (k * GOLDEN % 1) / 8 if varies else 1.0 for k in range(factor)]
+    return np.concatenate([values * scale for scale in scales], axis=dimension)
+
+
+def enlarged(call, elements):
+    """The arguments of a call so large that its largest tensor has about so many elements."""
+    once, twice = call["elements"]
+    power = max(np.log2(twice / once), 0.1)
+    factor = max(1, int(round((elements / once) ** (1 / power))))
+    arguments = [dict(a) if isinstance(a, dict) else a for a in call["arguments"]]
+    for argument in arguments:
+        for tensor in tensors_of(argument):
+            tensor["values"] = np.array(tensor["data"], dtype=np.float64).reshape(tensor["sizes"])
+    for kind, at, *rest in call["extents"]:
+        if kind == "dimension":
+            tensor = list(tensors_of(arguments[at]))[rest[0]]
+            if tensor["values"].size * factor > LARGEST:
+                raise LeftOut("operands too large")
+            tensor["values"] = repeated(tensor["values"], rest[1], factor, tensor["dtype"] == "own")
+        elif kind == "entry":
+            arguments[at] = [n * factor if i == rest[0] else n for i, n in enumerate(arguments[at])]
+        else:
+            arguments[at] *= factor
+    return arguments
+
+
+def tensors_of(argument):
+    if isinstance(argument, dict) and "sizes" in argument:
+        yield argument
+    elif isinstance(argument, dict):
+        yield from argument.get("tensors", [])
+
+
+def made(library, argument, case, leaves):
+    """An argument as the library takes it; tensors that gradients are taken of are added to `leaves`."""
+
+    def tensor(description):
+        own = description["dtype"] == "own"
+        result = library.tensor(description["values"], case["dtype"] if own else description["dtype"], case["layout"] if own else "dense")
+        if case["gradient"] and own and description["differentiable"]:
+            result = result.detach().requires_grad_()
+            leaves.append(result)
+        return result
+
+    if not isinstance(argument, dict):
+        return argument
+    if "unsupported" in argument:
+        raise LeftOut(f"an argument {argument['unsupported']}")
+    if "tensors" in argument:
+        return [tensor(description) for description in argument["tensors"]]
+    if "sizes" in argument:
+        return tensor(argument)
+    return library.dtype(case["dtype"] if argument["dtype"] == "own" else argument["dtype"])
+
+
+def keywords(schema):
+    """The names of a schema's parameters that are given by keyword, with their indices."""
+    parameters = schema.partition("(")[2].rpartition(") ->")[0].split(", ")
+    star = parameters.index("*") if "*" in parameters else len(parameters)
+    names = [parameter.partition("=")[0].rpartition(" ")[2] for parameter in parameters]
+    return {at - 1: names[at] for at in range(star + 1, len(names))}
+
+
+def prepared(library, row, case):
+    """The call to time, without arguments."""
+    leaves = []
+    arguments = [made(library, a, case, leaves) for a in enlarged(row["calls"][case["call"]], case["elements"])]
+    named = keywords(row["schema"])
+    positional = [value for at, value in enumerate(arguments) if at not in named]
+    by_name = {name: arguments[at] for at, name in named.items() if at < len(arguments) and arguments[at] is not None}
+    function = library.function(row["name"])
+    if not case["gradient"]:
+        return lambda: function(*positional, **by_name)
+    return with_gradients(library, lambda: function(*positional, **by_name), leaves)
+
+
+def with_gradients(library, forward, leaves):
+    """A call and its gradients with respect to the leaves."""
+    result = first_tensor(library, forward())
+    if not leaves or result is None or not result.requires_grad:
+        raise LeftOut("no gradient")
+    ones = library.module.ones_like(result)
+
+    def call():
+        output = first_tensor(library, forward())
+        output.backward(ones)
+        gradient = leaves[0].grad
+        for leaf in leaves:
+            leaf.grad = None
+        return gradient
+
+    return call
+
+
+def first_tensor(library, result):
+    if isinstance(result, library.module.Tensor):
+        return result
+    if isinstance(result, (tuple, list)) and result:
+        return first_tensor(library, result[0])
+    return None
+
+
+def check(library, result):
+    """The sum of a result and of its magnitudes, by which the sides are compared."""
+    tensor = first_tensor(library, result)
+    if tensor is None or tensor.is_complex():
+        return [None, None]
+    values = tensor.detach().to(library.module.float64).numpy()
+    sums = [float(values.sum()), float(np.abs(values).sum())]
+    return [value if np.isfinite(value) else None for value in sums]
+
+
+def timed(call, seconds):
+    """The median and the minimum time of a call, in nanoseconds: batches of a tenth of the time each."""
+    start = time.perf_counter()
+    call()
+    once = time.perf_counter() - start
+    if once > SLOWEST:
+        raise LeftOut("a call takes seconds")
+    number = max(1, int(seconds / 10 / max(once, 1e-7)))
+    times = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter_ns()
+        for _ in range(number):
+            call()
+        times.append((time.perf_counter_ns() - start) / number)
+        number = max(1, int(seconds / 10 / max(min(times) * 1e-9, 1e-7)))
+    return statistics.median(times), min(times)
+
+
+def answer(library, request, seconds):
+    try:
+        call = prepared(library, request["row"], request["case"])
+        result = call()
+        median, least = timed(call, seconds)
+        exact = request["row"]["exact"]
+        return {"median_ns": median, "min_ns": least, "check": check(library, result) if exact else [None, None]}
+    except LeftOut as reason:
+        return {"left_out": str(reason)}
+    except Exception as error:  # A side that refuses the call is a reason, too.
+        return {"left_out": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", choices=["flambeau", "torch"], required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.05)
+    parser.add_argument("--serve", action="store_true", help="answer requests from the standard input")
+    options = parser.parse_args()
+    library = Library(options.library)
+    library.module.set_num_threads(options.threads)
+    gc.disable()
+    for line in sys.stdin:
+        request = json.loads(line) if line.strip() else None
+        found = answer(library, request, options.seconds) if request else None
+        print(json.dumps(found), flush=True)
+        gc.collect()
+
+
+if __name__ == "__main__":
+    main()
