@@ -68,7 +68,8 @@ pub fn any_requires_grad<'a>(inputs: impl IntoIterator<Item = &'a Tensor>) -> bo
 /// The edges of the differentiable inputs. For an in-place operator they must be collected before it runs.
 ///
 /// # Errors
-/// `Autograd` for a view whose base was modified although that was forbidden.
+/// `Autograd` for a view whose base was modified in place since, if the view was created in no_grad or inference mode, by an operator
+/// with several results, or in a custom function.
 #[inline(always)]
 pub fn edges<const N: usize>(inputs: [&Tensor; N]) -> Result<[Option<Edge>; N]> {
     gradient_edges(inputs.map(Some))

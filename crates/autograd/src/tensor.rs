@@ -43,7 +43,8 @@ pub trait Autograd {
     /// The node of the operator that computed it. `None` for leaves.
     ///
     /// # Errors
-    /// `Autograd` for a view whose base was modified although that was forbidden.
+    /// `Autograd` for a view whose base was modified in place since, if the view was created in no_grad or inference mode, by an operator
+    /// with several results, or in a custom function.
     fn grad_fn(&self) -> Result<Option<NodePtr>>;
 
     /// Which output of `grad_fn`'s operator it is.

@@ -48,6 +48,7 @@ struct TileConfig {
 
 impl TileConfig {
     /// Registers 0 to 3 are blocks of C, from left to right and from top to bottom; 4 and 5 of A; 6 and 7 of B.
+    /// Blocks of C and A have `rows` rows, at most `SIDE`. Blocks of B have `SIDE`, one for each pair along k.
     fn new(rows: usize) -> Self {
         let (rows, side) = (rows as u8, SIDE as u8);
         Self {

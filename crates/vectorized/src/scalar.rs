@@ -18,22 +18,22 @@ macro_rules! native_lanes {
             fn narrow(value: $element) -> Self { value }
             #[inline(always)]
             unsafe fn load(from: *const Self) -> $vector {
-                // SAFETY: the conditions are the same.
+                // SAFETY: the vector's function has the same conditions as this one.
                 unsafe { <$vector>::load(from) }
             }
             #[inline(always)]
             unsafe fn load_partial(from: *const Self, count: usize) -> $vector {
-                // SAFETY: the conditions are the same.
+                // SAFETY: the vector's function has the same conditions as this one.
                 unsafe { <$vector>::load_partial(from, count) }
             }
             #[inline(always)]
             unsafe fn store(vector: $vector, to: *mut Self) {
-                // SAFETY: the conditions are the same.
+                // SAFETY: the vector's function has the same conditions as this one.
                 unsafe { vector.store(to) }
             }
             #[inline(always)]
             unsafe fn store_partial(vector: $vector, to: *mut Self, count: usize) {
-                // SAFETY: the conditions are the same.
+                // SAFETY: the vector's function has the same conditions as this one.
                 unsafe { vector.store_partial(to, count) }
             }
         }
@@ -65,17 +65,17 @@ macro_rules! bool_lanes {
             }
             #[inline(always)]
             unsafe fn load_partial(from: *const Self, count: usize) -> Self::Vector {
-                // SAFETY: the conditions are the same.
+                // SAFETY: the vector's function has the same conditions as this one.
                 unsafe { load_bools(from, count) }
             }
             #[inline(always)]
             unsafe fn store(vector: Self::Vector, to: *mut Self) {
-                // SAFETY: the conditions are the same.
+                // SAFETY: the vector's function has the same conditions as this one.
                 unsafe { vector.store(to) }
             }
             #[inline(always)]
             unsafe fn store_partial(vector: Self::Vector, to: *mut Self, count: usize) {
-                // SAFETY: the conditions are the same.
+                // SAFETY: the vector's function has the same conditions as this one.
                 unsafe { vector.store_partial(to, count) }
             }
         }

@@ -66,7 +66,8 @@ fn any(inputs: &[&dyn Input]) -> bool {
 /// [`edges`](super::edges) of arguments of any kind.
 ///
 /// # Errors
-/// `Autograd` for a view whose base was modified although that was forbidden.
+/// `Autograd` for a view whose base was modified in place since, if the view was created in no_grad or inference mode, by an operator
+/// with several results, or in a custom function.
 pub fn edges_of(inputs: &[&dyn Input]) -> Result<Edges> {
     let mut edges = Edges::new();
     for input in inputs {

@@ -83,7 +83,7 @@ impl MultiheadAttention {
         Self::with_options(width, heads, MultiheadAttentionOptions::default())
     }
 
-    /// The same with options.
+    /// As [`new`](Self::new), with the settings of `options`.
     ///
     /// # Errors
     /// Those of [`new`](Self::new), and `InvalidArgument` for widths below 1 or a dropout outside 0 to 1.

@@ -49,7 +49,7 @@ impl<const N: usize> Conv<N> {
         Self::with_options(in_channels, out_channels, kernel, ConvOptions::default())
     }
 
-    /// The same with options.
+    /// As [`new`](Self::new), with the settings of `options`.
     ///
     /// # Errors
     /// `InvalidArgument` for numbers below 1, padding below 0 and channels that `groups` does not divide.
@@ -181,7 +181,7 @@ impl<const N: usize> ConvTranspose<N> {
         Self::with_options(in_channels, out_channels, kernel, ConvTransposeOptions::default())
     }
 
-    /// The same with options.
+    /// As [`new`](Self::new), with the settings of `options`.
     ///
     /// # Errors
     /// `InvalidArgument` for numbers below 1, padding below 0 and channels that `groups` does not divide.

@@ -67,7 +67,7 @@ impl LayerNorm {
         Self::with_options(sizes, NormOptions::default())
     }
 
-    /// The same with options.
+    /// As [`new`](Self::new), with the settings of `options`.
     ///
     /// # Errors
     /// Those of [`new`](Self::new).
@@ -109,7 +109,7 @@ impl GroupNorm {
         Self::with_options(groups, channels, NormOptions::default())
     }
 
-    /// The same with options.
+    /// As [`new`](Self::new), with the settings of `options`.
     ///
     /// # Errors
     /// Those of [`new`](Self::new).
@@ -228,7 +228,7 @@ macro_rules! channel_norms {
                 Self::with_options(channels, $defaults)
             }
 
-            /// The same with options.
+            /// As [`new`](Self::new), with the settings of `options`.
             ///
             /// # Errors
             /// Those of [`new`](Self::new).

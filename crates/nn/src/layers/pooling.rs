@@ -47,7 +47,7 @@ macro_rules! poolings {
                 Self::with_options(kernel, $options::default())
             }
 
-            /// The same with options.
+            /// As [`new`](Self::new), with the settings of `options`.
             ///
             /// # Errors
             /// `InvalidArgument` for a kernel or stride below 1, and for padding above half the kernel.

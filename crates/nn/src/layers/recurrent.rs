@@ -88,7 +88,7 @@ impl<S: Step<STATES>, const STATES: usize> Recurrent<S, STATES> {
         Self::with_options(input_size, hidden_size, RecurrentOptions::default())
     }
 
-    /// The same with options.
+    /// As [`new`](Self::new), with the settings of `options`.
     ///
     /// # Errors
     /// `InvalidArgument` for sizes below 1, a dropout outside 0 to 1 and projections that do not fit.

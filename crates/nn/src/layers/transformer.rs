@@ -99,7 +99,7 @@ impl TransformerEncoderLayer {
         Self::with_options(width, heads, TransformerOptions::default())
     }
 
-    /// The same with options.
+    /// As [`new`](Self::new), with the settings of `options`.
     ///
     /// # Errors
     /// Those of [`new`](Self::new), and `InvalidArgument` for options out of range.
@@ -178,7 +178,7 @@ impl TransformerDecoderLayer {
         Self::with_options(width, heads, TransformerOptions::default())
     }
 
-    /// The same with options.
+    /// As [`new`](Self::new), with the settings of `options`.
     ///
     /// # Errors
     /// Those of [`new`](Self::new), and `InvalidArgument` for options out of range.

@@ -80,12 +80,12 @@ pub(in super::super) fn erfcx<V: Float>(x: V) -> V {
     // Beyond these the exponential of the square is infinite.
     let bounded = V::constant(if size_of::<V::Element>() == 4 { 10.0 } else { 27.0 }).min(magnitude);
     let square = Pair::product(bounded, bounded);
-    let grown = Exponential::of_pair(square).value();
-    let small = grown * Pair::fast_sum(V::one(), -x).plus_low(-small_low(x)).value();
+    let exp_of_square = Exponential::of_pair(square).value();
+    let small = exp_of_square * Pair::fast_sum(V::one(), -x).plus_low(-small_low(x)).value();
     let (p, divisor, reciprocal) = scaled_quotient(limit.max(end.min(magnitude)));
     let near = p.divided_by(divisor, reciprocal).value();
     let positive = V::select(magnitude.lt(end), near, erfcx_far(magnitude));
-    let large = V::select(x.lt(V::zero()), grown + grown - positive, positive);
+    let large = V::select(x.lt(V::zero()), exp_of_square + exp_of_square - positive, positive);
     V::select(magnitude.lt(limit), small, large)
 }
 

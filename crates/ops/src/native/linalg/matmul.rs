@@ -377,7 +377,7 @@ impl<T> Batch<T> {
     fn of_matrices(guarded: Guarded<'_>, view: StridedView<'_>) -> Self {
         let (batch, sizes, strides) = match (view.sizes(), view.strides()) {
             ([m, n], [row, column]) => ((1, 0), [*m, *n], [*row, *column]),
-            ([count, .., m, n], [step, .., row, column]) => ((*count, *step), [*m, *n], [*row, *column]),
+            ([count, m, n], [step, row, column]) => ((*count, *step), [*m, *n], [*row, *column]),
             _ => ((0, 0), [0, 0], [0, 0]),
         };
         Self::new(guarded, view, batch, sizes, strides)
