@@ -206,9 +206,9 @@ def answer(library, request, seconds):
     try:
         call = prepared(library, request["row"], request["case"])
         result = call()
-        median, least = timed(call, seconds)
+        median, minimum = timed(call, seconds)
         exact = request["row"]["exact"]
-        return {"median_ns": median, "min_ns": least, "check": check(library, result) if exact else [None, None]}
+        return {"median_ns": median, "min_ns": minimum, "check": check(library, result) if exact else [None, None]}
     except LeftOut as reason:
         return {"left_out": str(reason)}
     except Exception as error:  # A side that refuses the call is a reason, too.

@@ -133,12 +133,12 @@ fn cases(options: &Options) -> Result<(Vec<Row>, Vec<Case>), Box<dyn Error>> {
     let mut calls = Command::new("cargo");
     calls.args(["run", "--quiet", "--package", "flambeau-tests", "--example", "bench_calls"]);
     let lines = output(&mut calls)?;
-    let wanted = |name: &str| options.filter.is_empty() || name.contains(&options.filter);
+    let requested = |name: &str| options.filter.is_empty() || name.contains(&options.filter);
     let (mut rows, mut cases): (Vec<Row>, Vec<Case>) = (vec![], vec![]);
     for line in lines.lines() {
         let row: Row = serde_json::from_str(line)?;
         let whole: Value = serde_json::from_str(line)?;
-        if wanted(&row.name) {
+        if requested(&row.name) {
             for (name, case) in choices(&row) {
                 let request = json!({"row": whole, "case": case}).to_string();
                 cases.push(Case { row: rows.len(), name, request });

@@ -71,7 +71,7 @@ const OPS: Crate = Crate {
     name: "ops",
     folder: "crates/ops/src/",
     layers: &[
-        &["append_list", "dispatch_types", "enums", "int_list", "scratch"],
+        &["append_list", "dispatch_types", "enums", "int_list", "method_options", "scratch"],
         // The handle.
         &["tensor"],
         &[
