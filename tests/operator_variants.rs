@@ -25,7 +25,7 @@ fn arguments(schema: &str) -> String {
     list.trim_end_matches(", ").trim_end_matches(", *").to_string()
 }
 
-/// The index of the first of [`OPTIONS`] among the arguments.
+/// The index of the first of `OPTIONS` among the arguments.
 pub fn index_of_options(schema: &str) -> Option<usize> {
     // Integers are the default of some.
     let at = schema.replace("dtype=long", "dtype=None").find(OPTIONS)?;
@@ -33,7 +33,7 @@ pub fn index_of_options(schema: &str) -> Option<usize> {
     Some(before.split(", ").filter(|arg| !arg.is_empty() && *arg != "*").count())
 }
 
-/// The values without those of [`OPTIONS`].
+/// The values without those of `OPTIONS`.
 pub fn without_options(schema: &str, args: &[Value]) -> Vec<Value> {
     index_of_options(schema)
         .map_or_else(|| args.to_vec(), |index| [&args[..index], &args[index + 4..]].concat())

@@ -3,23 +3,23 @@
 //! # The pattern
 //! For each operator that is not composite:
 //!
-//! 1. **`node!`**, the derivative: a struct, `MulBackward0`, with a [`SavedVariable`](crate::SavedVariable) for each tensor whose *values*
-//!    the formulas use, a [`MaybeSaved`](crate::record::MaybeSaved) if only some gradients need it (it is saved if the edge of such a
+//! 1. **`node!`**, the derivative: a struct, `MulBackward0`, with a [`SavedVariable`] for each tensor whose *values*
+//!    the formulas use, a [`MaybeSaved`] if only some gradients need it (it is saved if the edge of such a
 //!    gradient exists: see [`record::saved_input`](crate::record::saved_input)); sizes, geometry and plain arguments as they are. It
 //!    has one formula for each differentiable input in the order of the edges, and [`record::gradients`](crate::record::gradients)
 //!    evaluates those that are needed. Formulas call operators through `flambeau_ops::ops`, so that a pass with `create_graph` records
 //!    them. They neither undo broadcasting nor convert dtypes: the engine does.
 //! 2. **A kernel** for `DispatchKey::Autograd`, with a `DispatchKeySet` and then the operator's own arguments:
-//!    * `recorded!`, functional: calls the kernel below. If there are [`recorded_edges`](crate::record::recorded_edges), it then makes the
-//!      struct and calls [`set_history`](crate::record::set_history); the outputs exist by then and can be saved.
-//!    * `recorded_in_place!`: if recording, [`check_inplace`](crate::record::check_inplace), `edges` and the values of `self` that a
-//!      formula needs ([`original`](crate::record::original)) come *before* the call; saved outputs and
-//!      [`rebase_history`](crate::record::rebase_history) after it.
-//!    * `out_variant!`: [`check_out`](crate::record::check_out), then the kernel below.
-//!    * no derivative: as functional, with [`NotImplemented`](crate::record::NotImplemented), so that the backward pass fails with an
+//!    * `recorded!`, functional: calls the kernel below. If there are [`recorded_edges`], it then makes the
+//!      struct and calls [`set_history`]; the outputs exist by then and can be saved.
+//!    * `recorded_in_place!`: if recording, [`check_inplace`], `edges` and the values of `self` that a
+//!      formula needs ([`original`]) come *before* the call; saved outputs and
+//!      [`rebase_history`] after it.
+//!    * `out_variant!`: [`check_out`], then the kernel below.
+//!    * no derivative: as functional, with [`NotImplemented`], so that the backward pass fails with an
 //!      error that names the operator.
 //!    * `unrecorded!`, not differentiable (results are bool, integers, numbers): the kernel below and nothing else. Results that are
-//!      not floating point have no history in any case; [`set_history_of_all`](crate::record::set_history_of_all) takes all results,
+//!      not floating point have no history in any case; [`set_history_of_all`] takes all results,
 //!      in order, and skips those.
 //! 3. For a view operator also **`tracked!`**, the kernel for `DispatchKey::ADInplaceOrView`: [`record::view`](crate::record::view), or
 //!    [`record::views`](crate::record::views) for several results.

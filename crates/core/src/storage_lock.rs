@@ -1,7 +1,7 @@
 //! The lock on a storage's elements: many readers or one writer.
 //!
 //! It is biased towards the thread that made the storage, which takes it without atomic read-modify-writes until another thread needs it
-//! ([`bias`]); from then on all threads use one atomic word. A bit of the same word says that the host may not access the bytes at all,
+//! (`bias`); from then on all threads use one atomic word. A bit of the same word says that the host may not access the bytes at all,
 //! so that this check costs nothing where the host may.
 //!
 //! A waiting writer does not block readers, so that a thread can acquire a read guard while it holds another one; readers that never

@@ -1,8 +1,8 @@
 //! Matrix products: `C = alpha * A B + beta * C`, for any strides, on raw memory; or, with an addend instead of the old C, a product
 //! and the rows of a bias in one pass.
 //!
-//! One microkernel ([`tile`]) holds a tile of C in registers while the loop over k runs. It reads A and B unpacked, or packed into
-//! panels where that is faster or their layout or type requires it ([`pack`]). [`plan`] decides that, and [`blocks`] has the loops
+//! One microkernel (`tile`) holds a tile of C in registers while the loop over k runs. It reads A and B unpacked, or packed into
+//! panels where that is faster or their layout or type requires it (`pack`). `plan` decides that, and `blocks` has the loops
 //! around the microkernel. With AMX, tiles of bf16 have a microkernel of their own (`amx`). The instruction set is an argument
 //! ([`Isa`]), which callers mostly set to [`Isa::detected`].
 //!

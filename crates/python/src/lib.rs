@@ -6,20 +6,20 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`tensor`] | the class `Tensor`, and the identity of tensors and Python objects |
-//! | [`arguments`] | tables of overloads, and the parser that reads arguments by them |
+//! | `tensor` | the class `Tensor`, and the identity of tensors and Python objects |
+//! | `arguments` | tables of overloads, and the parser that reads arguments by them |
 //! | `binding` | the macro that declares a name with its overloads |
-//! | [`call`] | entry points of functions and methods, the interpreter's lock, results |
-//! | [`cycles`] | which references Python's cyclic garbage collector visits |
-//! | [`types`], [`return_types`] | dtypes, devices, generators; results with names |
-//! | [`autograd`] | gradients, hooks, modes |
-//! | [`numpy`], [`dlpack`], [`buffer`], [`foreign`] | exchange with other libraries, without a copy |
-//! | [`overrides`] | classes that override operators, `__flambeau_function__` |
-//! | [`profiler`] | what took how long |
-//! | [`storage`], `shared_memory` | the bytes below tensors, and those that other processes see |
-//! | [`serialization`] | files: tensors and plain values, also those that PyTorch wrote |
-//! | [`settings`] | seeds, threads, default types |
-//! | [`errors`], [`objects`] | errors as exceptions; objects whose allocation may fail |
+//! | `call` | entry points of functions and methods, the interpreter's lock, results |
+//! | `cycles` | which references Python's cyclic garbage collector visits |
+//! | `types`, `return_types` | dtypes, devices, generators; results with names |
+//! | `autograd` | gradients, hooks, modes |
+//! | `numpy`, `dlpack`, `buffer`, `foreign` | exchange with other libraries, without a copy |
+//! | `overrides` | classes that override operators, `__flambeau_function__` |
+//! | `profiler` | what took how long |
+//! | `storage`, `shared_memory` | the bytes below tensors, and those that other processes see |
+//! | `serialization` | files: tensors and plain values, also those that PyTorch wrote |
+//! | `settings` | seeds, threads, default types |
+//! | `errors`, `objects` | errors as exceptions; objects whose allocation may fail |
 //! | `generated` | for every operator the overloads behind its name |
 
 mod arguments;

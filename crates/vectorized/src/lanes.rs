@@ -206,7 +206,7 @@ pub trait Bits:
     fn shr(self, by: u32) -> Self;
 }
 
-/// Operations of f32 and f64. The functions of [`super::math`] are methods here; each states its error in ulp, as measured against a
+/// Operations of f32 and f64. The functions of `super::math` are methods here; each states its error in ulp, as measured against a
 /// reference of higher precision.
 pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
     /// The vector of this one's bits.

@@ -34,6 +34,18 @@ const STEPS: &[Step] = &[
     ("loom", &["xtask", "loom"], false),
     ("miri", &["xtask", "miri", "--seed", "1"], false),
     ("asan", &["xtask", "asan", "--seed", "1"], false),
+    (
+        "docs",
+        &[
+            "--config",
+            "build.rustdocflags=[\"-D\", \"warnings\"]",
+            "doc",
+            "--quiet",
+            "--workspace",
+            "--no-deps",
+        ],
+        false,
+    ),
     ("doc tests", &["test", "--workspace", "--doc"], false),
 ];
 

@@ -28,7 +28,7 @@ pub fn new_node<N: Node>(node: N) -> NodePtr {
     unsafe { ThinPtr::new(node, |node: &mut N| node) }
 }
 
-/// One step of the backward pass. Operators have a [`GraphNode`]; leaves have an accumulator.
+/// One step of the backward pass. Operators have a [`GraphNode`](crate::GraphNode); leaves have an accumulator.
 ///
 /// # Safety
 /// - (header) The type is `#[repr(C)]`, and its first field is its [`NodeHeader`].
