@@ -5,7 +5,15 @@ use crate::blocks::{Blocks, SegmentSource};
 use crate::gpu::{Gpu, devices};
 use flambeau_core::allocator::MemoryStats;
 use flambeau_core::{Allocator, DataPtr, ErrorKind, Result, ensure, error};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// Whether freed memory is kept. With `FLAMBEAU_NO_CUDA_MEMORY_CACHING=1` in the environment every tensor has memory of its own from the
+/// driver, so that a tool which checks accesses to memory sees where each ends.
+fn is_caching() -> bool {
+    static CACHING: LazyLock<bool> =
+        LazyLock::new(|| std::env::var("FLAMBEAU_NO_CUDA_MEMORY_CACHING").map_or(true, |value| value != "1"));
+    *CACHING
+}
 
 /// The memory of one device.
 #[derive(Default)]
@@ -42,7 +50,11 @@ impl Gpu {
             return Ok(DataPtr::empty());
         }
         let mut state = self.memory_state();
-        let address = state.blocks.allocate(&Segments(self), bytes).map_err(|error| match error.kind() {
+        let found = match is_caching() {
+            true => state.blocks.allocate(&Segments(self), bytes),
+            false => self.allocate_segment(bytes),
+        };
+        let address = found.map_err(|error| match error.kind() {
             ErrorKind::OutOfMemory => self.out_of_memory(bytes, &state),
             _ => error,
         })?;
@@ -78,8 +90,12 @@ unsafe fn free(data: *mut u8, bytes: usize, context: *mut ()) {
     let mut state = gpu.memory_state();
     state.stats.live_bytes -= bytes;
     state.stats.frees += 1;
-    // All work on a device is in one stream, so whatever uses the block next comes after what uses it now.
-    state.blocks.free(data.addr() as u64);
+    if is_caching() {
+        // All work on a device is in one stream, so whatever uses the block next comes after what uses it now.
+        state.blocks.free(data.addr() as u64);
+    } else {
+        gpu.free_segment(data.addr() as u64);
+    }
 }
 
 /// The allocator of all devices.

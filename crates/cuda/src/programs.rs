@@ -61,13 +61,16 @@ impl Gpu {
         let images = nvrtc.compile(source, self.capability)?;
         COMPILED.fetch_add(1, Ordering::Relaxed);
         // A driver that is older than NVRTC refuses its PTX, and one of another major version its machine code.
-        let function = self.load_image(&images.cubin).or_else(|error| {
-            let mut ptx = images.ptx;
-            ptx.push(0);
-            self.load_image(&ptx).map_err(|_| error)
-        })?;
+        let (function, image) = match self.load_image(&images.cubin) {
+            Ok(function) => (function, images.cubin),
+            Err(error) => {
+                let mut ptx = images.ptx;
+                ptx.push(0);
+                (self.load_image(&ptx).map_err(|_| error)?, ptx)
+            }
+        };
         if let Some(path) = path {
-            entry.write(&path, &images.cubin);
+            entry.write(&path, &image);
         }
         Ok(function)
     }

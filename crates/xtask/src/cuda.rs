@@ -1,7 +1,8 @@
-//! `cuda-tools` fetches NVRTC, with which tests compile every kernel on a machine without a GPU. `cuda` packs the checks that need a GPU,
-//! for a machine that has one and nothing else; `cuda --device` runs them there.
+//! `cuda-tools` fetches NVRTC, with which tests compile every kernel on a machine without a GPU. `cuda` runs the checks of a GPU on the
+//! stand-in for NVIDIA's driver, which needs none. `cuda --pack` packs them for a machine that has a GPU and nothing else, and
+//! `cuda --device` runs them there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
@@ -9,13 +10,18 @@ use clap::Args;
 use super::{Outcome, root};
 use crate::python::{built, succeed};
 
+mod standin;
+
 /// The version of NVRTC that tests compile with.
 const NVRTC: &str = "nvidia-cuda-nvrtc==13.0.88";
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs the packed checks on this machine's GPU, instead of packing them.
+    /// Packs the checks for a machine with a GPU.
     #[arg(long)]
+    pack: bool,
+    /// Runs the packed checks on this machine's GPU.
+    #[arg(long, conflicts_with = "pack")]
     device: bool,
     /// The parts to run: memory, large, faults, training, speed, rows, layouts, repeats.
     parts: Vec<String>,
@@ -23,12 +29,21 @@ pub(crate) struct Options {
 
 /// Fetches NVRTC into `target/cuda-tools`.
 pub(crate) fn tools() -> Outcome {
+    println!("{}", fetch()?.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The folder of NVRTC, which is fetched if it is not there.
+fn fetch() -> Result<PathBuf, Box<dyn std::error::Error>> {
     let folder = root().join("target/cuda-tools");
+    let libraries = folder.join("nvidia/cu13/lib");
+    if libraries.join("libnvrtc.so.13").exists() {
+        return Ok(libraries);
+    }
     std::fs::create_dir_all(&folder)?;
     let install = ["-m", "pip", "install", "--no-deps", "--upgrade", "--target"];
     succeed(Command::new("python3").args(install).arg(&folder).arg(NVRTC))?;
-    println!("{}", folder.join("nvidia/cu13/lib").display());
-    Ok(ExitCode::SUCCESS)
+    Ok(libraries)
 }
 
 pub(crate) fn run_task(options: &Options) -> Outcome {
@@ -38,7 +53,7 @@ pub(crate) fn run_task(options: &Options) -> Outcome {
         let status = script.arg(folder.join("run.sh")).args(&options.parts).status()?;
         return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    pack(&folder)
+    if options.pack { pack(&folder) } else { standin::run(&options.parts) }
 }
 
 /// What a machine with a GPU needs: the program without symbols, compressed; compiled kernels; a script.

@@ -68,7 +68,7 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Fetches NVRTC, with which the tests of crates/cuda compile every kernel.
     CudaTools,
-    /// Packs the checks that need a GPU, or runs them on one.
+    /// Runs the checks of a GPU on the stand-in for its driver, packs them for a machine with one, or runs them there.
     Cuda(cuda::Options),
     /// Runs tests of code with pointers under Miri, with scalar kernels.
     Miri(check_memory::MiriOptions),

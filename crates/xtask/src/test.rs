@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
         &["xtask", "fuzz", "calls", "--seed", "961362318", "--seconds", "300", "--calls", "300000"],
         false,
     ),
+    ("cuda", &["xtask", "cuda"], false),
     ("python", &["xtask", "python"], false),
     ("fuzz readers", &["xtask", "fuzz", "readers", "--seed", "1", "--seconds", "6"], false),
     ("budgets", &["xtask", "budgets"], false),

@@ -1,7 +1,7 @@
 //! All checks that need a GPU: the operator table against the host, determinism, memory, faults, a GPT in training, and times.
 //!
 //! `device_check [PART]..` runs the parts that are named, or all: memory, large, faults, training, speed, rows, layouts, repeats. It prints
-//! what it counted, and fails if anything differs.
+//! what it counted, and fails if anything differs. With `FLAMBEAU_CHECK_TIER=quick` the parts are small, for a device that is slow.
 
 mod memory;
 mod rows;
@@ -14,6 +14,11 @@ use std::time::Instant;
 
 /// The device under test.
 const DEVICE: Device = Device::cuda(0);
+
+/// Whether the parts are small.
+fn is_quick() -> bool {
+    std::env::var("FLAMBEAU_CHECK_TIER").is_ok_and(|tier| tier == "quick")
+}
 
 /// A part: its name, and what it counts as faults.
 type Part = (&'static str, fn() -> Result<usize>);

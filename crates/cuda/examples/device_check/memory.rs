@@ -1,20 +1,20 @@
 //! The allocator under load, and indices out of range.
 
-use super::DEVICE;
+use super::{DEVICE, is_quick};
 use flambeau::core::allocator::allocator_for;
 use flambeau::core::{DeviceType, Generator};
 use flambeau::{ErrorKind, Result, ScalarType, Tensor};
 
 /// Tensors of many sizes, each filled with a number of its own, which is read when the tensor is dropped.
 pub(super) fn stress() -> Result<usize> {
-    const STEPS: i64 = 4000;
-    let words = Generator::new(5).reserve_words(STEPS, 2)?;
+    let (steps, sizes) = if is_quick() { (400, 15) } else { (4000, 23) };
+    let words = Generator::new(5).reserve_words(steps, 2)?;
     let mut live: Vec<(f32, Tensor)> = Vec::new();
     let mut faults = 0;
-    for step in 0..STEPS as u64 {
+    for step in 0..steps as u64 {
         let word = words.word64(step);
         if live.len() < 200 && !word.is_multiple_of(3) {
-            let count = 1 + (word >> 8) % (1 << (word % 23));
+            let count = 1 + (word >> 8) % (1 << (word % sizes));
             let value = step as f32;
             live.push((value, Tensor::full(&[count as i64], f64::from(value), (ScalarType::F32, DEVICE))?));
         } else if !live.is_empty() {
@@ -26,12 +26,13 @@ pub(super) fn stress() -> Result<usize> {
     let before = allocator_for(DeviceType::Cuda)?.memory_stats();
     live.clear();
     let after = allocator_for(DeviceType::Cuda)?.memory_stats();
-    println!("{STEPS} steps; with {} bytes in use: {before:?}", before.live_bytes);
+    println!("{steps} steps; with {} bytes in use: {before:?}", before.live_bytes);
     println!("after all were dropped: {after:?}");
     flambeau_cuda::empty_cache();
     let empty = allocator_for(DeviceType::Cuda)?.memory_stats();
     println!("after the cache was emptied: {empty:?}");
     // Bytes come and go unchanged, whatever their number is.
+    // The last sizes are those of several staging buffers.
     for count in [1, 3, 1000, 1 << 20, (1 << 21) + 17, 5_000_001] {
         let values: Vec<i32> = (0..count).collect();
         let there = Tensor::from_vec(values.clone(), &[i64::from(count)])?.to(DEVICE)?;

@@ -1,6 +1,6 @@
 //! A small GPT, trained on the host and on the device from the same weights.
 
-use super::DEVICE;
+use super::{DEVICE, is_quick};
 use flambeau::core::Generator;
 use flambeau::nn::functional::{self, Approximate, CrossEntropy};
 use flambeau::nn::optim::{AdamOptions, AdamW, ClipGradNorm, clip_grad_norm_};
@@ -8,12 +8,22 @@ use flambeau::nn::{Embedding, LayerNorm, Linear, MultiheadAttention};
 use flambeau::prelude::*;
 use std::time::Instant;
 
-const WIDTH: i64 = 128;
-const HEADS: i64 = 4;
-const CONTEXT: i64 = 64;
 const ALPHABET: i64 = 65;
-const BATCH: i64 = 16;
-const STEPS: u64 = 30;
+const HEADS: i64 = 4;
+
+/// How large the model and a step are.
+#[derive(Clone, Copy)]
+struct Size {
+    width: i64,
+    blocks: usize,
+    context: i64,
+    batch: i64,
+    steps: u64,
+    learning_rate: f64,
+}
+
+const FULL: Size = Size { width: 128, blocks: 4, context: 64, batch: 16, steps: 30, learning_rate: 1e-3 };
+const QUICK: Size = Size { width: 32, blocks: 2, context: 16, batch: 4, steps: 10, learning_rate: 1e-2 };
 
 #[derive(Module)]
 struct Block {
@@ -25,13 +35,13 @@ struct Block {
 }
 
 impl Block {
-    fn new() -> Result<Self> {
+    fn new(width: i64) -> Result<Self> {
         Ok(Block {
-            norm1: LayerNorm::new(&[WIDTH])?,
-            attention: MultiheadAttention::new(WIDTH, HEADS)?.causal(true),
-            norm2: LayerNorm::new(&[WIDTH])?,
-            up: Linear::new(WIDTH, 4 * WIDTH)?,
-            down: Linear::new(4 * WIDTH, WIDTH)?,
+            norm1: LayerNorm::new(&[width])?,
+            attention: MultiheadAttention::new(width, HEADS)?.causal(true),
+            norm2: LayerNorm::new(&[width])?,
+            up: Linear::new(width, 4 * width)?,
+            down: Linear::new(4 * width, width)?,
         })
     }
 }
@@ -54,13 +64,14 @@ struct Gpt {
 }
 
 impl Gpt {
-    fn new() -> Result<Self> {
+    fn new(size: Size) -> Result<Self> {
+        let width = size.width;
         Ok(Gpt {
-            tokens: Embedding::new(ALPHABET, WIDTH)?,
-            positions: Embedding::new(CONTEXT, WIDTH)?,
-            blocks: (0..4).map(|_| Block::new()).collect::<Result<_>>()?,
-            norm: LayerNorm::new(&[WIDTH])?,
-            head: Linear::without_bias(WIDTH, ALPHABET)?,
+            tokens: Embedding::new(ALPHABET, width)?,
+            positions: Embedding::new(size.context, width)?,
+            blocks: (0..size.blocks).map(|_| Block::new(width)).collect::<Result<_>>()?,
+            norm: LayerNorm::new(&[width])?,
+            head: Linear::without_bias(width, ALPHABET)?,
         })
     }
 
@@ -79,14 +90,15 @@ impl Gpt {
 }
 
 /// Text with a rule: each character follows from the one before, with some noise.
-fn text(step: u64) -> Result<(Tensor, Tensor)> {
-    let words = Generator::new(100 + step).reserve_words(BATCH * (CONTEXT + 1), 1)?;
+fn text(step: u64, size: Size) -> Result<(Tensor, Tensor)> {
+    let (batch, context) = (size.batch, size.context);
+    let words = Generator::new(100 + step).reserve_words(batch * (context + 1), 1)?;
     let mut all = Vec::new();
-    for row in 0..BATCH {
+    for row in 0..batch {
         let mut character = i64::from(words.word(row as u64) % 65);
-        for i in 0..=CONTEXT {
+        for i in 0..=context {
             all.push(character);
-            let word = words.word((row * (CONTEXT + 1) + i) as u64);
+            let word = words.word((row * (context + 1) + i) as u64);
             character = if word.is_multiple_of(10) {
                 i64::from(word / 16 % 65)
             } else {
@@ -94,23 +106,23 @@ fn text(step: u64) -> Result<(Tensor, Tensor)> {
             };
         }
     }
-    let both = Tensor::from_vec(all, &[BATCH, CONTEXT + 1])?;
+    let both = Tensor::from_vec(all, &[batch, context + 1])?;
     let part = |from, to| both.slice(1, from, to)?.contiguous();
-    Ok((part(0, CONTEXT)?, part(1, CONTEXT + 1)?))
+    Ok((part(0, context)?, part(1, context + 1)?))
 }
 
 /// The losses of the steps, and the seconds of the steps after the first.
-fn train(device: Device) -> Result<(Vec<f64>, f64)> {
+fn train(device: Device, size: Size) -> Result<(Vec<f64>, f64)> {
     flambeau::manual_seed(3);
-    let mut model = Gpt::new()?;
+    let mut model = Gpt::new(size)?;
     model.to_device(device)?;
-    let options = AdamOptions::default().lr(1e-3).weight_decay(0.1);
+    let options = AdamOptions::default().lr(size.learning_rate).weight_decay(0.1);
     let mut optimizer = AdamW::new(model.parameters(), options)?;
-    let positions = Tensor::from_vec((0..CONTEXT).collect::<Vec<i64>>(), &[CONTEXT])?.to(device)?;
+    let positions = Tensor::from_vec((0..size.context).collect::<Vec<i64>>(), &[size.context])?.to(device)?;
     let mut losses = Vec::new();
     let mut start = Instant::now();
-    for step in 0..STEPS {
-        let (input, next) = text(step)?;
+    for step in 0..size.steps {
+        let (input, next) = text(step, size)?;
         let loss = model.loss(&input.to(device)?, &next.to(device)?, &positions)?;
         optimizer.zero_grad()?;
         loss.backward()?;
@@ -121,20 +133,21 @@ fn train(device: Device) -> Result<(Vec<f64>, f64)> {
             start = Instant::now();
         }
     }
-    Ok((losses, start.elapsed().as_secs_f64() / (STEPS - 1) as f64))
+    Ok((losses, start.elapsed().as_secs_f64() / (size.steps - 1) as f64))
 }
 
 /// The losses of both, and those of the device again.
 pub(super) fn small_gpt() -> Result<usize> {
-    let (there, seconds) = train(DEVICE)?;
+    let size = if is_quick() { QUICK } else { FULL };
+    let (there, seconds) = train(DEVICE, size)?;
     println!(
         "a step on the device takes {:.2} ms; losses {:.4} .. {:.4}",
         seconds * 1e3,
         there[0],
         there[there.len() - 1]
     );
-    let (again, _) = train(DEVICE)?;
-    let (here, seconds) = train(Device::CPU)?;
+    let (again, _) = train(DEVICE, size)?;
+    let (here, seconds) = train(Device::CPU, size)?;
     println!(
         "a step on the host takes {:.2} ms; losses {:.4} .. {:.4}",
         seconds * 1e3,
@@ -142,6 +155,8 @@ pub(super) fn small_gpt() -> Result<usize> {
         here[here.len() - 1]
     );
     let differences: Vec<f64> = here.iter().zip(&there).map(|(a, b)| (a - b).abs()).collect();
+    let bits = there.iter().fold(0u64, |all, loss| all.rotate_left(7) ^ loss.to_bits());
+    println!("digest of {} losses: {bits:016x}", there.len());
     println!("the losses differ by at most {:.2e}", differences.iter().copied().fold(0.0, f64::max));
     let mut faults = 0;
     if again != there {
