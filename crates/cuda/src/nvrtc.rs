@@ -29,12 +29,15 @@ pub(crate) struct Nvrtc {
     pub(crate) version: (i32, i32),
 }
 
-/// What a compilation gives.
-pub(crate) struct Images {
-    /// For exactly the architecture that was named.
-    pub(crate) cubin: Vec<u8>,
-    /// For it and later ones, by a driver that is no older than NVRTC.
-    pub(crate) ptx: Vec<u8>,
+/// What a compilation gives: an image or two, the one that is tried first in front.
+///
+/// Machine code is for exactly the architecture that was named. PTX, with a zero byte behind it, is for that and later ones, by a driver that
+/// is no older than NVRTC.
+pub(crate) type Images = Vec<Vec<u8>>;
+
+/// Whether programs are compiled to PTX alone, which the driver compiles: by the variable that NVIDIA's driver has for this too.
+fn is_ptx_forced() -> bool {
+    std::env::var("CUDA_FORCE_PTX_JIT").is_ok_and(|value| value == "1")
 }
 
 /// What every program is compiled with. Without contraction of `a * b + c`, which the host does not do either; division and roots are
@@ -146,13 +149,17 @@ impl Nvrtc {
                 String::from_utf8_lossy(&log)
             );
         }
-        Ok(Images {
-            cubin: program.bytes(nvrtcGetCUBINSize, nvrtcGetCUBIN, "nvrtcGetCUBIN")?,
-            ptx: program.bytes(nvrtcGetPTXSize, nvrtcGetPTX, "nvrtcGetPTX")?,
-        })
+        let mut images = Images::new();
+        if !is_ptx_forced() {
+            images.push(program.bytes(nvrtcGetCUBINSize, nvrtcGetCUBIN, "nvrtcGetCUBIN")?);
+        }
+        let mut ptx = program.bytes(nvrtcGetPTXSize, nvrtcGetPTX, "nvrtcGetPTX")?;
+        ptx.push(0);
+        images.push(ptx);
+        Ok(images)
     }
 }
 
 fn architecture((major, minor): (i32, i32)) -> String {
-    format!("sm_{major}{minor}")
+    format!("{}_{major}{minor}", if is_ptx_forced() { "compute" } else { "sm" })
 }

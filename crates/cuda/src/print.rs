@@ -201,16 +201,17 @@ impl Pointwise {
 
 /// The structure of strides of several operands, whose method gives the offsets of an element.
 pub(crate) fn layout_struct(name: &str, operands: usize, is_32_bit: bool) -> String {
-    // Divisions of 64 bits are long, so that their loop is not unrolled.
-    let (integer, offset, magic, divide, unroll) = match is_32_bit {
+    // Divisions of 64 bits are long, so that their loop is not unrolled: unrolled, it takes NVRTC seconds.
+    let (integer, offset, magic, divide, unroll, bound) = match is_32_bit {
         true => (
             "uint32",
             "int32",
             format!("uint32 magic[{MAX_DIMS}], shift[{MAX_DIMS}]; "),
             "quotient(rest, magic[d], shift[d])",
             "unroll",
+            format!("{MAX_DIMS}"),
         ),
-        false => ("uint64", "int64", String::new(), "rest / size[d]", "unroll 1"),
+        false => ("uint64", "int64", String::new(), "rest / size[d]", "unroll 1", "(int)rank".to_owned()),
     };
     format!(
         "struct {name} {{
@@ -221,7 +222,7 @@ pub(crate) fn layout_struct(name: &str, operands: usize, is_32_bit: bool) -> Str
         #pragma unroll
         for (int k = 0; k < {operands}; ++k) at[k] = 0;
         #pragma {unroll}
-        for (int d = 0; d < {MAX_DIMS}; ++d) {{
+        for (int d = 0; d < {bound}; ++d) {{
             if (d >= rank) break;
             // The outermost position is what remains.
             const {integer} next = d + 1 == rank ? 0 : {divide};

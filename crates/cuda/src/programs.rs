@@ -7,7 +7,7 @@
 use crate::driver::{CUfunction, cuModuleGetFunction, cuModuleLoadData};
 use crate::gpu::Gpu;
 use crate::nvrtc::nvrtc;
-use flambeau_core::{Error, Result};
+use flambeau_core::{Error, Result, error};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -61,18 +61,19 @@ impl Gpu {
         let images = nvrtc.compile(source, self.capability)?;
         COMPILED.fetch_add(1, Ordering::Relaxed);
         // A driver that is older than NVRTC refuses its PTX, and one of another major version its machine code.
-        let (function, image) = match self.load_image(&images.cubin) {
-            Ok(function) => (function, images.cubin),
-            Err(error) => {
-                let mut ptx = images.ptx;
-                ptx.push(0);
-                (self.load_image(&ptx).map_err(|_| error)?, ptx)
+        let mut refused = None;
+        for image in images {
+            match self.load_image(&image) {
+                Ok(function) => {
+                    if let Some(path) = path {
+                        entry.write(&path, &image);
+                    }
+                    return Ok(function);
+                }
+                Err(error) => refused = refused.or(Some(error)),
             }
-        };
-        if let Some(path) = path {
-            entry.write(&path, &image);
         }
-        Ok(function)
+        Err(refused.unwrap_or_else(|| error!(Internal, "cuda: a compilation gave no program")))
     }
 
     fn load_image(&self, image: &[u8]) -> Result<Function, Error> {
@@ -98,7 +99,9 @@ pub(crate) fn compile_into_cache(source: &str, capability: (i32, i32)) -> Result
     let entry = Entry { settings: nvrtc.settings(capability), source };
     let Some(path) = folder().map(|folder| folder.join(entry.file_name())) else { return Ok(()) };
     if entry.read(&path).is_none() {
-        entry.write(&path, &nvrtc.compile(source, capability)?.cubin);
+        if let Some(image) = nvrtc.compile(source, capability)?.first() {
+            entry.write(&path, image);
+        }
     }
     Ok(())
 }

@@ -20,12 +20,12 @@ pub fn nvrtc_version() -> Result<(i32, i32)> {
     nvrtc().map(|nvrtc| nvrtc.version)
 }
 
-/// Compiles a program, and returns how many bytes of machine code it has.
+/// Compiles a program, and returns how many bytes its image has.
 ///
 /// # Errors
 /// Those of the compiler.
 pub fn compile(source: &str, capability: (i32, i32)) -> Result<usize> {
-    nvrtc()?.compile(source, capability).map(|images| images.cubin.len())
+    nvrtc()?.compile(source, capability).map(|images| images.first().map_or(0, Vec::len))
 }
 
 /// Compiles programs, and writes them to the cache on disk, from which a process on a machine with a GPU loads them; returns how many.

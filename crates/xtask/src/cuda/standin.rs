@@ -1,0 +1,129 @@
+//! The checks of a GPU on the stand-in for NVIDIA's driver: the operator table, layouts, determinism, memory, faults and a small GPT, with
+//! work in several orders.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use super::fetch;
+use crate::python::{built, succeed};
+use crate::{Outcome, root};
+
+/// The parts that run, unless some are named. `large` needs more memory than tests have, and `speed` says nothing of a GPU.
+const PARTS: &[&str] = &["memory", "faults", "training", "rows", "layouts", "repeats"];
+/// The parts that run in other orders too, and print a digest of their results.
+const DRAWN: &[&str] = &["training", "repeats"];
+/// The orders of work: 0 is that of the calls, and all others are drawn.
+const SEEDS: &[u64] = &[1, 2];
+
+/// Runs the checks. Without NVRTC, which cannot be fetched without a network, they are skipped, which is printed.
+pub(super) fn run(parts: &[String]) -> Outcome {
+    let libraries = match fetch() {
+        Ok(libraries) => libraries,
+        Err(error) => {
+            println!("cuda: 1 check skipped, since NVRTC cannot be fetched: {error}");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let start = Instant::now();
+    build()?;
+    println!("cuda: built in {:.1} s", start.elapsed().as_secs_f64());
+    let mut faults = what_is_missing(&libraries)?;
+    let requested: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let first = check(&libraries, if parts.is_empty() { PARTS } else { &requested }, 0)?;
+    faults += usize::from(!first.passed);
+    for seed in SEEDS {
+        let drawn: Vec<&str> =
+            DRAWN.iter().copied().filter(|part| parts.is_empty() || requested.contains(part)).collect();
+        if drawn.is_empty() {
+            break;
+        }
+        let other = check(&libraries, &drawn, *seed)?;
+        faults += usize::from(!other.passed);
+        let differs = other.digests.iter().filter(|digest| !first.digests.contains(digest));
+        for digest in differs {
+            println!("  FAULT with seed {seed}: {digest}, and with seed 0 {:?}", first.digests);
+            faults += 1;
+        }
+    }
+    println!("cuda: {faults} faults in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Builds the stand-in and the checks with the workspace, so that its crates have the same features as for other tests.
+fn build() -> Result<(), String> {
+    let arguments = ["build", "--workspace", "--lib", "--example", "device_check"];
+    succeed(
+        Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(arguments)
+            .current_dir(root()),
+    )
+}
+
+/// What a run of the checks gave.
+struct Run {
+    passed: bool,
+    /// The lines that have to be the same in every order.
+    digests: Vec<String>,
+}
+
+/// The program of the checks, where it finds the stand-in as its driver.
+fn program(libraries: &Path) -> Command {
+    let mut command = Command::new(built().join("examples/device_check"));
+    command
+        .env("FLAMBEAU_CUDA_DRIVER", built().join("libflambeau_cuda_standin.so"))
+        .env("FLAMBEAU_CUDA_PATH", libraries)
+        .env("CUDA_FORCE_PTX_JIT", "1")
+        .env("FLAMBEAU_CUDA_BLAS", "own")
+        .env("FLAMBEAU_CHECK_TIER", "quick")
+        .env("FLAMBEAU_CACHE", root().join("target/cuda-standin"))
+        .env_remove("CUDA_VISIBLE_DEVICES");
+    command
+}
+
+fn check(libraries: &Path, parts: &[&str], seed: u64) -> Result<Run, Box<dyn std::error::Error>> {
+    println!("cuda: {} with seed {seed}", parts.join(", "));
+    let mut command = program(libraries);
+    command.args(parts).env("FLAMBEAU_STANDIN_SEED", seed.to_string());
+    let output = command.stderr(std::process::Stdio::inherit()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    let digests = text.lines().filter(|line| line.starts_with("digest of")).map(str::to_owned).collect();
+    Ok(Run { passed: output.status.success(), digests })
+}
+
+/// What a process is told that sees no driver, no device or no NVRTC; returns how often it is not.
+fn what_is_missing(libraries: &Path) -> Result<usize, Box<dyn std::error::Error>> {
+    let cases: [(&str, &[(&str, &str)], &str); 3] = [
+        ("driver", &[("FLAMBEAU_CUDA_DRIVER", "libmissing.so.1")], "no driver is installed"),
+        ("device", &[("CUDA_VISIBLE_DEVICES", "")], "the driver sees none"),
+        (
+            "NVRTC",
+            &[
+                ("FLAMBEAU_CUDA_PATH", "/missing"),
+                ("CUDA_HOME", ""),
+                ("CUDA_PATH", ""),
+                ("VIRTUAL_ENV", ""),
+                ("CONDA_PREFIX", ""),
+            ],
+            "pip install nvidia-cuda-nvrtc",
+        ),
+    ];
+    let mut faults = 0;
+    for (name, variables, expected) in cases {
+        let output = program(libraries).envs(variables.iter().copied()).arg("faults").output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let is_said = !output.status.success() && text.contains(expected);
+        // The system may have an NVRTC of its own.
+        if is_said || (name == "NVRTC" && output.status.success()) {
+            println!(
+                "cuda: without {name}: {}",
+                if is_said { "an error that says so" } else { "1 check skipped" }
+            );
+        } else {
+            println!("  FAULT without {name}: {text}");
+            faults += 1;
+        }
+    }
+    Ok(faults)
+}
