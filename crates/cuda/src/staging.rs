@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "copies bytes between the host and a device")]
 
 use crate::driver::{
-    CUevent, CUevent_flags, DevicePtr, cuEventCreate, cuEventRecord, cuEventSynchronize, cuMemHostAlloc,
-    cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2,
+    CUevent, CUevent_flags, CUresult, DevicePtr, cuEventCreate, cuEventRecord, cuEventSynchronize,
+    cuMemHostAlloc, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2, cuStreamSynchronize,
 };
 use crate::gpu::Gpu;
 use flambeau_core::Result;
@@ -20,7 +20,7 @@ const NO_TIMES: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 /// The pinned buffers of a device, made by the first copy.
 #[derive(Default)]
 pub(crate) struct Staging {
-    buffers: Mutex<Option<[Buffer; 2]>>,
+    buffers: Mutex<Vec<Buffer>>,
 }
 
 #[derive(Clone, Copy)]
@@ -38,8 +38,8 @@ impl Buffer {
         let (mut data, mut done): (*mut c_void, CUevent) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the functions write an address and a handle.
         unsafe {
-            gpu.driver.check(cuMemHostAlloc(&raw mut data, BYTES, 0), "cuMemHostAlloc")?;
             gpu.driver.check(cuEventCreate(&raw mut done, NO_TIMES), "cuEventCreate")?;
+            gpu.driver.check(cuMemHostAlloc(&raw mut data, BYTES, 0), "cuMemHostAlloc")?;
         }
         Ok(Buffer { data: data.cast(), done })
     }
@@ -50,11 +50,16 @@ impl Gpu {
     fn with_buffers(&self, body: impl FnOnce([Buffer; 2]) -> Result<()>) -> Result<()> {
         self.activate()?;
         let mut buffers = self.staging.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        let both = match *buffers {
-            Some(both) => both,
-            None => *buffers.insert([Buffer::new(self)?, Buffer::new(self)?]),
-        };
-        body(both)
+        while buffers.len() < 2 {
+            buffers.push(Buffer::new(self)?);
+        }
+        let done = body([buffers[0], buffers[1]]);
+        // After a failure, copies that were queued before it still use the buffers, and no event says until when.
+        // SAFETY: the stream exists.
+        if done.is_err() && unsafe { cuStreamSynchronize(self.stream) } != CUresult::CUDA_SUCCESS {
+            buffers.clear();
+        }
+        done
     }
 
     /// Copies bytes of the host to the device. On return the host's are read; the device has them before what comes after.
