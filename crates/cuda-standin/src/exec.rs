@@ -163,9 +163,12 @@ impl Runner<'_> {
     fn located(&self, fault: Fault, pc: u32, (block, warp, lane): ([u32; 3], u32, usize)) -> Fault {
         let line = self.program.code.get(pc as usize).map_or(0, |instruction| instruction.line);
         let thread = self.thread(warp * LANES as u32 + lane as u32);
+        let text = self.program.source.lines().nth((line as usize).saturating_sub(1)).unwrap_or_default();
+        let kernel = &self.kernel.name;
         let text = format!(
-            "{}, line {line} of its PTX, thread {thread:?} of block {block:?}: {}",
-            self.kernel.name, fault.text
+            "{kernel}, line {line} of its PTX (`{}`), thread {thread:?} of block {block:?}: {}",
+            text.trim().replace('\t', " "),
+            fault.text
         );
         Fault::new(fault.status, text)
     }

@@ -604,6 +604,8 @@ pub(crate) struct Kernel {
 /// A decoded module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
+    /// The text that was decoded, of which faults show a line.
+    pub(crate) source: String,
     pub(crate) code: Vec<Instruction>,
     pub(crate) kernels: Vec<Kernel>,
     pub(crate) registers: Registers,

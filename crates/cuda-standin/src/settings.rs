@@ -28,7 +28,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 impl Settings {
-    /// The settings that the environment asks for.
+    /// The settings of the environment.
     pub(crate) fn of_environment() -> Self {
         let default = Settings::default();
         Settings {

@@ -356,7 +356,7 @@ impl State {
         self.device(device).map(drop)
     }
 
-    /// Does one piece of work of a stream, so that a program that asks again and again gets on.
+    /// Does one piece of work of a stream, so that a program that polls proceeds.
     pub(crate) fn poll(&mut self, stream: Handle) -> Answer<()> {
         let next = self.needed(Goal::Stream(stream));
         next.map_or(Ok(()), |stream| self.run_front(stream))

@@ -328,12 +328,12 @@ fn unary(op: FloatUnary, ty: FloatType, x: f64, _rounding: Rounding) -> f64 {
 fn compare<T: PartialOrd + Copy>(op: Comparison, x: &Row<T>, y: &Row<T>) -> u32 {
     match op {
         Comparison::Eq => mask_of(x, y, |x, y| x == y),
-        Comparison::Ne => mask_of(x, y, |x, y| x < y || x > y),
+        Comparison::Ne => mask_of(x, y, |x, y| x.partial_cmp(&y).is_some_and(|order| order.is_ne())),
         Comparison::Lt => mask_of(x, y, |x, y| x < y),
         Comparison::Le => mask_of(x, y, |x, y| x <= y),
         Comparison::Gt => mask_of(x, y, |x, y| x > y),
         Comparison::Ge => mask_of(x, y, |x, y| x >= y),
-        Comparison::EqOrNan => !mask_of(x, y, |x, y| x < y || x > y),
+        Comparison::EqOrNan => mask_of(x, y, |x, y| x.partial_cmp(&y).is_none_or(|order| order.is_eq())),
         Comparison::NeOrNan => mask_of(x, y, |x, y| x != y),
         Comparison::LtOrNan => !mask_of(x, y, |x, y| x >= y),
         Comparison::LeOrNan => !mask_of(x, y, |x, y| x > y),

@@ -80,6 +80,7 @@ pub(crate) fn parse<'a>(source: &str, allocate: &'a mut Allocate<'a>) -> Parsed<
     builder.resolve_calls()?;
     registers::allocate(&mut builder.code, &builder.ranges, &mut builder.symbols.registers);
     Ok(Program {
+        source: source.to_owned(),
         code: builder.code,
         kernels: builder.kernels,
         registers: builder.symbols.registers,
@@ -156,7 +157,7 @@ impl<'s> Builder<'s, '_> {
             match word.strip_prefix('.') {
                 None => break word,
                 Some("align") => align = self.tokens.integer()? as u32,
-                Some("ptr") => _ = self.pointer_attributes()?,
+                Some("ptr") => self.pointer_attributes()?,
                 Some(ty) => match bytes_of(ty) {
                     Some(bytes) => element_bytes = Some(bytes),
                     None => return self.tokens.fail(&format!("`{word}` is not known")),

@@ -74,7 +74,7 @@ impl<'s> Builder<'s, '_> {
         };
         let (Some(to), Some(from)) = (number(to), number(from)) else { return opcode.unknown() };
         let is_known = |part: &&str| rounding(part).is_some() || ["ftz", "sat"].contains(part);
-        if !modifiers.iter().all(|part| is_known(part)) {
+        if !modifiers.iter().all(is_known) {
             return opcode.unknown();
         }
         let mode = opcode.mode();

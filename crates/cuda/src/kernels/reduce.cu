@@ -10,9 +10,9 @@ INLINE A fold_block(A value) {
     shared[thread] = value;
     for (int half = 128; half > 0; half /= 2) {
         __syncthreads();
-        if (thread < half) shared[thread] = FOLD::merge(shared[thread], shared[thread + half]);
+        if (thread < half) shared[thread] = value = FOLD::merge(value, shared[thread + half]);
     }
-    return shared[0];
+    return value;
 }
 
 #endif
