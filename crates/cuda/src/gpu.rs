@@ -220,11 +220,28 @@ impl Gpu {
     }
 
     pub(crate) fn free_bytes(&self) -> Result<usize> {
+        self.memory_info().map(|(free, _)| free)
+    }
+
+    /// Bytes that nobody uses, and all bytes.
+    pub(crate) fn memory_info(&self) -> Result<(usize, usize)> {
         self.activate()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: the function writes two integers.
         self.driver.check(unsafe { cuMemGetInfo_v2(&raw mut free, &raw mut total) }, "cuMemGetInfo")?;
-        Ok(free)
+        Ok((free, total))
+    }
+
+    /// How many multiprocessors the device has.
+    pub(crate) fn multiprocessors(&self) -> Result<usize> {
+        const COUNT: CUdevice_attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let (mut device, mut count) = (0, 0);
+        // SAFETY: the functions write integers.
+        unsafe {
+            self.driver.check(cuDeviceGet(&raw mut device, self.index as i32), "cuDeviceGet")?;
+            self.driver.check(cuDeviceGetAttribute(&raw mut count, COUNT, device), "cuDeviceGetAttribute")?;
+        }
+        Ok(usize::try_from(count).unwrap_or(0))
     }
 
     pub(crate) fn fill_zero(&self, address: DevicePtr, bytes: usize) -> Result<()> {

@@ -3,6 +3,7 @@
 
 use crate::gpu::{Devices, current_index, devices, set_current_index};
 use crate::memory::CudaAllocator;
+use flambeau_core::allocator::MemoryStats;
 use flambeau_core::backend::{Backend, DeviceHooks};
 use flambeau_core::{Allocator, Device, DeviceType, Result, error};
 use std::sync::OnceLock;
@@ -82,6 +83,38 @@ pub fn synchronize(index: usize) -> Result<()> {
     devices()?.gpu(index)?.wait()
 }
 
+/// The device that this thread uses where none is named.
+///
+/// # Errors
+/// `Device` where there is no driver or no device.
+pub fn current_device() -> Result<usize> {
+    devices().map(|_| current_index())
+}
+
+/// Sets the device that this thread uses where none is named.
+///
+/// # Errors
+/// `Device` where there is none of that number.
+pub fn set_current_device(index: usize) -> Result<()> {
+    set_current_index(index)
+}
+
+/// The memory of a device in numbers.
+///
+/// # Errors
+/// `Device` where there is none of that number.
+pub fn memory_stats(index: usize) -> Result<MemoryStats> {
+    devices()?.gpu(index).map(|gpu| gpu.memory_stats())
+}
+
+/// Has the peak of a device's memory begin at what is in use now.
+///
+/// # Errors
+/// `Device` where there is none of that number.
+pub fn reset_peak_memory_stats(index: usize) -> Result<()> {
+    devices()?.gpu(index).map(|gpu| gpu.reset_peak())
+}
+
 /// Returns cached memory to the devices.
 pub fn empty_cache() {
     CudaAllocator.empty_cache();
@@ -97,6 +130,10 @@ pub struct DeviceProperties {
     pub capability: (i32, i32),
     /// Bytes that nobody uses.
     pub free_bytes: usize,
+    /// All bytes of its memory.
+    pub total_bytes: usize,
+    /// How many multiprocessors it has.
+    pub multiprocessors: usize,
     /// The version of CUDA that the driver supports: 13000 is 13.0.
     pub driver_version: i32,
 }
@@ -107,10 +144,13 @@ pub struct DeviceProperties {
 /// `Device` where there is none.
 pub fn properties(index: usize) -> Result<DeviceProperties> {
     let gpu = devices()?.gpu(index)?;
+    let (free_bytes, total_bytes) = gpu.memory_info()?;
     Ok(DeviceProperties {
         name: gpu.name.clone(),
         capability: gpu.capability,
-        free_bytes: gpu.free_bytes()?,
+        free_bytes,
+        total_bytes,
+        multiprocessors: gpu.multiprocessors()?,
         driver_version: gpu.driver.version()?,
     })
 }

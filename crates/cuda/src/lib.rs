@@ -34,5 +34,8 @@ mod programs;
 mod staging;
 pub mod testing;
 
-pub use hooks::{DeviceProperties, device_count, empty_cache, is_available, properties, synchronize};
+pub use hooks::{
+    DeviceProperties, current_device, device_count, empty_cache, is_available, memory_stats, properties,
+    reset_peak_memory_stats, set_current_device, synchronize,
+};
 pub use programs::compiled_programs;

@@ -45,6 +45,18 @@ impl Gpu {
         self.memory.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn memory_stats(&self) -> MemoryStats {
+        let state = self.memory_state();
+        let mut stats = state.stats.clone();
+        stats.cached_bytes = state.blocks.reserved_and_cached().1;
+        stats
+    }
+
+    pub(crate) fn reset_peak(&self) {
+        let stats = &mut self.memory_state().stats;
+        stats.peak_bytes = stats.live_bytes;
+    }
+
     fn allocate(&'static self, bytes: usize) -> Result<DataPtr> {
         if bytes == 0 {
             return Ok(DataPtr::empty());
@@ -125,21 +137,18 @@ impl Allocator for CudaAllocator {
     fn memory_stats(&self) -> MemoryStats {
         let mut sum = MemoryStats::default();
         for gpu in devices().map(|devices| devices.started()).unwrap_or_default() {
-            let state = gpu.memory_state();
-            sum.live_bytes += state.stats.live_bytes;
-            sum.peak_bytes += state.stats.peak_bytes;
-            sum.cached_bytes += state.blocks.reserved_and_cached().1;
-            sum.allocations += state.stats.allocations;
-            sum.frees += state.stats.frees;
+            let stats = gpu.memory_stats();
+            sum.live_bytes += stats.live_bytes;
+            sum.peak_bytes += stats.peak_bytes;
+            sum.cached_bytes += stats.cached_bytes;
+            sum.allocations += stats.allocations;
+            sum.frees += stats.frees;
         }
         sum
     }
 
     fn reset_peak(&self) {
-        for gpu in devices().map(|devices| devices.started()).unwrap_or_default() {
-            let stats = &mut gpu.memory_state().stats;
-            stats.peak_bytes = stats.live_bytes;
-        }
+        devices().map(|devices| devices.started()).unwrap_or_default().into_iter().for_each(Gpu::reset_peak);
     }
 
     fn empty_cache(&self) {

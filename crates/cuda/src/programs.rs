@@ -98,10 +98,10 @@ pub(crate) fn compile_into_cache(source: &str, capability: (i32, i32)) -> Result
     let nvrtc = nvrtc()?;
     let entry = Entry { settings: nvrtc.settings(capability), source };
     let Some(path) = folder().map(|folder| folder.join(entry.file_name())) else { return Ok(()) };
-    if entry.read(&path).is_none() {
-        if let Some(image) = nvrtc.compile(source, capability)?.first() {
-            entry.write(&path, image);
-        }
+    if entry.read(&path).is_none()
+        && let Some(image) = nvrtc.compile(source, capability)?.first()
+    {
+        entry.write(&path, image);
     }
     Ok(())
 }
