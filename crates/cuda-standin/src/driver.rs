@@ -2,6 +2,8 @@
 #![expect(unsafe_code, reason = "the functions of a C interface take addresses")]
 
 mod host;
+#[cfg(test)]
+mod tests;
 
 use crate::exec::Launch;
 use crate::fault::{Fault, Status};

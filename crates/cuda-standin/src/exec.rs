@@ -97,11 +97,12 @@ pub(crate) fn run(
     let blocks = on.order.permutation(total);
     let spaces =
         Spaces { memory: on.memory, parameters: &launch.parameters, shared: access::Shared::default() };
-    let mut runner = Runner { program, kernel, launch, spaces, races: on.races, files: on.files };
+    let mut runner =
+        Runner { program, kernel, launch, spaces, order: on.order, races: on.races, files: on.files };
     for i in 0..total {
         let index = blocks.at(i);
         let (x, y) = (u64::from(launch.grid[0]), u64::from(launch.grid[1]));
-        runner.run_block([index % x, index / x % y, index / (x * y)].map(|i| i as u32), on.order)?;
+        runner.run_block([index % x, index / x % y, index / (x * y)].map(|i| i as u32))?;
     }
     Ok(())
 }
@@ -112,16 +113,17 @@ struct Runner<'a> {
     kernel: &'a Kernel,
     launch: &'a Launch,
     spaces: Spaces<'a>,
+    order: &'a mut Order,
     races: bool,
     files: &'a mut Vec<File>,
 }
 
 impl Runner<'_> {
-    fn run_block(&mut self, block: [u32; 3], order: &mut Order) -> Result<(), Fault> {
+    fn run_block(&mut self, block: [u32; 3]) -> Result<(), Fault> {
         let shared = self.program.shared_bytes + self.launch.dynamic_shared;
         self.spaces.shared.reset(shared as usize, self.races);
         let count = u64::from(self.launch.threads().div_ceil(LANES as u32));
-        let warps = order.permutation(count);
+        let warps = self.order.permutation(count);
         if !self.program.has_barriers {
             for i in 0..count {
                 let mut warp = self.warp(block, warps.at(i) as u32);

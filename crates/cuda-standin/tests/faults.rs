@@ -223,3 +223,20 @@ fn calls_have_parameters_and_results_in_local_memory() {
     let bytes = bench.device.download(bench.data, 16).unwrap();
     assert_eq!(bytes, [20, 3, 6, 3].map(u32::to_le_bytes).concat());
 }
+
+#[test]
+fn lanes_that_go_apart_do_so_in_many_orders() {
+    // Each half of a warp stores its number, and which is last is open.
+    let body = "mov.u32 %r1, 1; setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW;
+        st.global.u32 [%d0], %r1; bra END; LOW: mov.u32 %r1, 2; st.global.u32 [%d0], %r1; END:";
+    let last: Vec<u32> = (0..20).map(|seed| Bench::new(seed, false).run(body, 32).unwrap()[0]).collect();
+    assert!(last.contains(&1) && last.contains(&2), "{last:?}");
+    assert_eq!(last[0], 2);
+    // They meet again for what all of them do.
+    let sum = "and.b32 %r4, %r0, 3; LOOP: setp.eq.u32 %p0, %r4, 0; @%p0 bra OUT; sub.u32 %r4, %r4, 1; bra LOOP; OUT:
+        shfl.sync.bfly.b32 %r1, %r0, 1, 31, -1; st.global.u32 [%d1], %r1;";
+    for seed in 0..8 {
+        let result = Bench::new(seed, true).run(sum, 32).unwrap();
+        assert!((0..32).all(|i| result[i as usize] == i ^ 1), "{result:?}");
+    }
+}

@@ -18,6 +18,7 @@
 //! | `profiler` | what took how long |
 //! | `storage`, `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | `serialization` | files: tensors and plain values, also those that PyTorch wrote |
+//! | `cuda` | NVIDIA GPUs |
 //! | `settings` | seeds, threads, default types |
 //! | `errors`, `objects` | errors as exceptions; objects whose allocation may fail |
 //! | `generated` | for every operator the overloads behind its name |
@@ -27,6 +28,7 @@ mod autograd;
 mod binding;
 mod buffer;
 mod call;
+mod cuda;
 mod cycles;
 mod dlpack;
 mod errors;
@@ -71,6 +73,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     types::install(module)?;
     autograd::install(module)?;
     settings::install(module)?;
+    cuda::install(module)?;
     numpy::install(module)?;
     overrides::install(module)?;
     profiler::install(module)?;

@@ -13,7 +13,7 @@ use crate::python::{built, succeed};
 mod standin;
 
 /// The version of NVRTC that tests compile with.
-const NVRTC: &str = "nvidia-cuda-nvrtc==13.0.88";
+const NVRTC: &str = "13.0.88";
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -37,12 +37,12 @@ pub(crate) fn tools() -> Outcome {
 fn fetch() -> Result<PathBuf, Box<dyn std::error::Error>> {
     let folder = root().join("target/cuda-tools");
     let libraries = folder.join("nvidia/cu13/lib");
-    if libraries.join("libnvrtc.so.13").exists() {
+    if folder.join(format!("nvidia_cuda_nvrtc-{NVRTC}.dist-info")).exists() {
         return Ok(libraries);
     }
     std::fs::create_dir_all(&folder)?;
     let install = ["-m", "pip", "install", "--no-deps", "--upgrade", "--target"];
-    succeed(Command::new("python3").args(install).arg(&folder).arg(NVRTC))?;
+    succeed(Command::new("python3").args(install).arg(&folder).arg(format!("nvidia-cuda-nvrtc=={NVRTC}")))?;
     Ok(libraries)
 }
 

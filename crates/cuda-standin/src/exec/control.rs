@@ -5,6 +5,7 @@ use super::lanes::{File, lanes_of};
 use super::{MAX_STEPS, Runner};
 use crate::fault::{Fault, Status};
 use crate::instruction::{Instruction, Op};
+use crate::settings::Order;
 
 /// A warp that runs or waits.
 pub(super) struct Warp {
@@ -71,7 +72,7 @@ pub(super) type Step = Result<Next, LaneFault>;
 impl Runner<'_> {
     /// Runs a warp until it has ended, or all of its lanes wait.
     pub(super) fn run_warp(&mut self, warp: &mut Warp, block: [u32; 3]) -> Result<(), Fault> {
-        while let Some(mut fragment) = next_fragment(&mut warp.fragments) {
+        while let Some(mut fragment) = next_fragment(&mut warp.fragments, self.order) {
             let done = self.run_fragment(warp, &mut fragment);
             if let Err((lane, fault)) = done {
                 return Err(self.located(fault, fragment.pc, (block, warp.index, lane)));
@@ -115,7 +116,8 @@ impl Runner<'_> {
                 other => {
                     let split = follow(warp, fragment, other);
                     limit = limit.min(split);
-                    if fragment.mask == 0 || split == NEW_CALL {
+                    let is_drawn = split != u32::MAX && self.order.is_drawn;
+                    if fragment.mask == 0 || split == NEW_CALL || is_drawn {
                         return Ok(());
                     }
                 }
@@ -188,8 +190,8 @@ fn leave(warp: &mut Warp, fragment: &mut Fragment, lanes: u32) {
 }
 
 /// Takes the fragment that runs next, joined with those that are at the same instruction. One that waits for lanes tries again only if
-/// such came.
-fn next_fragment(fragments: &mut Vec<Fragment>) -> Option<Fragment> {
+/// such came. Where an order is drawn, any of them may be next, so that lanes that go apart do so in many orders.
+fn next_fragment(fragments: &mut Vec<Fragment>, order: &mut Order) -> Option<Fragment> {
     let mut i = 0;
     while i < fragments.len() {
         let is_same = |other: &Fragment| {
@@ -208,8 +210,11 @@ fn next_fragment(fragments: &mut Vec<Fragment>) -> Option<Fragment> {
             None => i += 1,
         }
     }
-    let ready = fragments.iter().enumerate().filter(|(_, fragment)| fragment.state == State::Ready);
-    let (at, _) = ready.min_by_key(|(_, fragment)| fragment.rank())?;
+    let ready = || fragments.iter().enumerate().filter(|(_, fragment)| fragment.state == State::Ready);
+    let (at, _) = match order.is_drawn {
+        true => ready().nth(order.below(ready().count() as u64) as usize)?,
+        false => ready().min_by_key(|(_, fragment)| fragment.rank())?,
+    };
     Some(fragments.swap_remove(at))
 }
 

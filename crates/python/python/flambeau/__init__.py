@@ -31,13 +31,14 @@ globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.A
 
 if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
-    from . import amp as amp, distributions as distributions, random as random, signal as signal, testing as testing
+    from . import amp as amp, cuda as cuda, distributions as distributions, random as random, signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler, utils as utils
     from .serialization import load as load, save as save
 
 
 _MODULES = (
     "amp",
+    "cuda",
     "distributions",
     "func",
     "multiprocessing",

@@ -77,6 +77,7 @@ fn program(libraries: &Path) -> Command {
         .env("CUDA_FORCE_PTX_JIT", "1")
         .env("FLAMBEAU_CUDA_BLAS", "own")
         .env("FLAMBEAU_CHECK_TIER", "quick")
+        .env("FLAMBEAU_CHECK_SECONDS", "600")
         .env("FLAMBEAU_CACHE", root().join("target/cuda-standin"))
         .env_remove("CUDA_VISIBLE_DEVICES");
     command

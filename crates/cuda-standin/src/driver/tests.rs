@@ -1,0 +1,131 @@
+//! The C functions, called as programs call them.
+#![allow(unsafe_code, reason = "calls the functions of the C interface")]
+
+use super::*;
+use std::ptr::{null, null_mut};
+
+const SUCCESS: Code = Status::SUCCESS.0;
+
+/// Stores the number of each thread, times a factor.
+const PROGRAM: &CStr = c".version 8.0\n.target sm_90\n.address_size 64\n
+    .visible .entry scale(.param .u64 to, .param .u32 factor) { .reg .b32 %r<5>; .reg .b64 %d<4>;
+    ld.param.u64 %d0, [to]; ld.param.u32 %r1, [factor]; mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 4; add.s64 %d1, %d1, %d0;
+    mul.lo.u32 %r2, %r0, %r1; st.global.u32 [%d1], %r2; ret; }";
+
+/// A context, a stream and memory of 64 bytes.
+struct Bench {
+    stream: Object,
+    memory: u64,
+}
+
+/// The tests share the driver of the process.
+fn bench() -> Bench {
+    let (mut context, mut stream, mut memory) = (null_mut(), null_mut(), 0);
+    // SAFETY: all addresses are of variables.
+    unsafe {
+        assert_eq!(cuInit(0), SUCCESS);
+        assert_eq!(cuDevicePrimaryCtxRetain(&raw mut context, 0), SUCCESS);
+        assert_eq!(cuCtxSetCurrent(context), SUCCESS);
+        assert_eq!(cuStreamCreate(&raw mut stream, 1), SUCCESS);
+        assert_eq!(cuMemAlloc_v2(&raw mut memory, 64), SUCCESS);
+    }
+    Bench { stream, memory }
+}
+
+fn content(bench: &Bench) -> [u32; 16] {
+    let mut values = [0u32; 16];
+    // SAFETY: both have 64 bytes.
+    unsafe {
+        assert_eq!(cuStreamSynchronize(bench.stream), SUCCESS);
+        assert_eq!(cuMemcpyDtoH_v2(values.as_mut_ptr().cast(), bench.memory, 64), SUCCESS);
+    }
+    values
+}
+
+#[test]
+fn a_program_is_loaded_and_launched() {
+    let bench = bench();
+    let (mut module, mut function, factor, threads) = (null_mut(), null_mut(), 3u32, 16);
+    let mut parameters =
+        [(&raw const bench.memory).cast_mut().cast(), (&raw const factor).cast_mut().cast::<c_void>()];
+    // SAFETY: as above; the kernel has two parameters of these types.
+    unsafe {
+        assert_eq!(cuModuleLoadData(&raw mut module, PROGRAM.as_ptr().cast()), SUCCESS);
+        assert_eq!(cuModuleGetFunction(&raw mut function, module, c"scale".as_ptr()), SUCCESS);
+        let launch = |threads, parameters| {
+            cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, bench.stream, parameters, null_mut())
+        };
+        assert_eq!(launch(threads, parameters.as_mut_ptr()), SUCCESS);
+        assert_eq!(content(&bench), std::array::from_fn(|i| 3 * i as u32));
+        assert_eq!(launch(2000, parameters.as_mut_ptr()), Status::ERROR_INVALID_VALUE.0);
+        assert_eq!(launch(threads, null_mut()), Status::ERROR_INVALID_VALUE.0);
+        assert_eq!(
+            cuModuleGetFunction(&raw mut function, module, c"other".as_ptr()),
+            Status::ERROR_NOT_FOUND.0
+        );
+        assert_eq!(cuModuleUnload(module), SUCCESS);
+        assert_eq!(cuModuleUnload(module), Status::ERROR_INVALID_HANDLE.0);
+        let code = c"\x7fELF and so on";
+        assert_eq!(
+            cuModuleLoadData(&raw mut module, code.as_ptr().cast()),
+            Status::ERROR_NO_BINARY_FOR_GPU.0
+        );
+        assert_eq!(cuModuleLoadData(&raw mut module, c"no PTX".as_ptr().cast()), Status::ERROR_INVALID_PTX.0);
+    }
+}
+
+#[test]
+fn pinned_memory_is_read_when_the_copy_runs() {
+    let bench = bench();
+    let mut pinned = null_mut();
+    let mut pageable = [1u32; 16];
+    // SAFETY: as above; the pinned memory has 64 bytes.
+    unsafe {
+        assert_eq!(cuMemcpyHtoDAsync_v2(bench.memory, pageable.as_ptr().cast(), 64, bench.stream), SUCCESS);
+        pageable.fill(2);
+        assert_eq!(content(&bench), [1; 16]);
+        assert_eq!(cuMemHostAlloc(&raw mut pinned, 64, 0), SUCCESS);
+        pinned.cast::<[u32; 16]>().write([3; 16]);
+        assert_eq!(cuMemcpyHtoDAsync_v2(bench.memory, pinned, 64, bench.stream), SUCCESS);
+        pinned.cast::<[u32; 16]>().write([4; 16]);
+        assert_eq!(content(&bench), [4; 16]);
+        // It is written late too, and into other memory at once.
+        assert_eq!(cuMemsetD8Async(bench.memory, 5, 64, bench.stream), SUCCESS);
+        assert_eq!(cuMemcpyDtoHAsync_v2(pinned, bench.memory, 64, bench.stream), SUCCESS);
+        assert_eq!(pinned.cast::<u32>().read(), 4);
+        assert_eq!(
+            cuMemcpyDtoHAsync_v2(pageable.as_mut_ptr().cast(), bench.memory, 64, bench.stream),
+            SUCCESS
+        );
+        assert_eq!((pageable[0], pinned.cast::<u32>().read()), (0x0505_0505, 0x0505_0505));
+        assert_eq!(cuMemFreeHost(pinned), SUCCESS);
+        assert_eq!(cuMemFreeHost(pinned), Status::ERROR_INVALID_VALUE.0);
+    }
+}
+
+#[test]
+fn wrong_arguments_are_errors() {
+    let bench = bench();
+    let (mut name, mut count, mut device) = (null(), 0, 0);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(cuGetErrorName(700, &raw mut name), SUCCESS);
+        assert_eq!(CStr::from_ptr(name), c"CUDA_ERROR_ILLEGAL_ADDRESS");
+        assert_eq!(cuGetErrorString(2, &raw mut name), SUCCESS);
+        assert_eq!(CStr::from_ptr(name), c"out of memory");
+        assert_eq!(cuGetErrorName(12345, &raw mut name), Status::ERROR_INVALID_VALUE.0);
+        assert_eq!(cuDeviceGetCount(&raw mut count), SUCCESS);
+        assert_eq!(cuDeviceGet(&raw mut device, count), Status::ERROR_INVALID_DEVICE.0);
+        assert_eq!(cuDeviceGetCount(null_mut()), Status::ERROR_INVALID_VALUE.0);
+        assert_eq!(cuStreamSynchronize(object(77)), Status::ERROR_INVALID_HANDLE.0);
+        assert_eq!(cuEventRecord(object(77), bench.stream), Status::ERROR_INVALID_HANDLE.0);
+        assert_eq!(cuCtxSetCurrent(object(77)), Status::ERROR_INVALID_CONTEXT.0);
+        assert_eq!(cuMemsetD8Async(bench.memory, 0, 65, bench.stream), Status::ERROR_INVALID_VALUE.0);
+        assert_eq!(cuMemcpyDtoD_v2(bench.memory, bench.memory + 8, 64), Status::ERROR_INVALID_VALUE.0);
+        assert_eq!(cuMemFree_v2(bench.memory + 8), Status::ERROR_INVALID_VALUE.0);
+        assert_eq!(cuMemFree_v2(bench.memory), SUCCESS);
+        assert_eq!(cuMemFree_v2(bench.memory), Status::ERROR_INVALID_VALUE.0);
+        assert_eq!(cuCtxSetCurrent(null_mut()), SUCCESS);
+        assert_eq!(cuCtxSynchronize(), Status::ERROR_INVALID_CONTEXT.0);
+    }
+}

@@ -1,0 +1,185 @@
+"""NVIDIA GPUs: torch's `cuda`. Without a driver there are no devices, and what needs one raises an error that says what is missing."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import flambeau
+from flambeau import _flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "current_device",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "init",
+    "is_available",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_peak_memory_stats",
+    "set_device",
+    "synchronize",
+]
+
+_Properties = namedtuple("_Properties", ["name", "major", "minor", "total_memory", "multi_processor_count"])
+
+
+def _index(device: Any) -> int:
+    """The number of a device, which may be given in any form; of none, that of the current one."""
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        return device
+    chosen = flambeau.device(device)
+    if chosen.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {chosen}")
+    return current_device() if chosen.index is None else chosen.index
+
+
+def device_count() -> int:
+    """How many devices there are."""
+    return _flambeau._cuda_device_count()
+
+
+def is_available() -> bool:
+    """Whether there is a device."""
+    return device_count() > 0
+
+
+def is_initialized() -> bool:
+    """Whether there is a device: the first call that needs it starts it."""
+    return is_available()
+
+
+def init() -> None:
+    """Raises an error if there is no device."""
+    current_device()
+
+
+def current_device() -> int:
+    """The number of the device that is used where none is named."""
+    return _flambeau._cuda_current_device()
+
+
+def set_device(device: Any) -> None:
+    """Sets the device that is used where none is named; a negative number changes nothing."""
+    index = _index(device)
+    if index >= 0:
+        _flambeau._cuda_set_device(index)
+
+
+class device:
+    """Selects a device: `with flambeau.cuda.device(1): ...`."""
+
+    def __init__(self, device: Any) -> None:
+        self.idx = -1 if device is None else _index(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        if self.idx >= 0:
+            self.prev_idx = current_device()
+            set_device(self.idx)
+
+    def __exit__(self, *raised: object) -> bool:
+        set_device(self.prev_idx)
+        return False
+
+
+class device_of(device):
+    """Selects the device of a tensor; one on the CPU changes nothing."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.device if obj.device.type == "cuda" else None)
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits until all work on a device is done."""
+    _flambeau._cuda_synchronize(_index(device))
+
+
+def empty_cache() -> None:
+    """Returns cached memory to the devices."""
+    _flambeau._cuda_empty_cache()
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """The memory of a device in numbers, by PyTorch's keys. Empty without a device."""
+    if not is_available():
+        return {}
+    live, peak, cached, allocations, frees = _flambeau._cuda_memory_stats(_index(device))
+    return {
+        "allocated_bytes.all.current": live,
+        "allocated_bytes.all.peak": peak,
+        "reserved_bytes.all.current": live + cached,
+        "allocation.all.allocated": allocations,
+        "allocation.all.freed": frees,
+        "allocation.all.current": allocations - frees,
+    }
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes that tensors use."""
+    return memory_stats(device).get("allocated_bytes.all.current", 0)
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The largest number of bytes that tensors used at once."""
+    return memory_stats(device).get("allocated_bytes.all.peak", 0)
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes that tensors use, and those that are cached."""
+    return memory_stats(device).get("reserved_bytes.all.current", 0)
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Has `max_memory_allocated` begin at what is in use now."""
+    if is_available():
+        _flambeau._cuda_reset_peak(_index(device))
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Bytes of a device that nobody uses, and all bytes."""
+    _, _, free, total, _ = _flambeau._cuda_properties(_index(device))
+    return free, total
+
+
+def get_device_properties(device: Any = None) -> _Properties:
+    """Name, compute capability, memory and multiprocessors of a device."""
+    name, (major, minor), _, total, multiprocessors = _flambeau._cuda_properties(_index(device))
+    return _Properties(name, major, minor, total, multiprocessors)
+
+
+def get_device_name(device: Any = None) -> str:
+    """The name of a device's model."""
+    return str(get_device_properties(device).name)
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The compute capability of a device, as `(9, 0)`."""
+    properties = get_device_properties(device)
+    return properties.major, properties.minor
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds random numbers: they are drawn on the host, so that a seed gives the same numbers on every device."""
+    flambeau.manual_seed(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """The same."""
+    flambeau.manual_seed(seed)

@@ -1,0 +1,106 @@
+"""`flambeau.cuda`, each test in a process of its own: without a driver, and on the stand-in for one where that was built."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[3] / "target"))
+STAND_IN = TARGET / "debug" / "libflambeau_cuda_standin.so"
+NVRTC = TARGET / "cuda-tools" / "nvidia" / "cu13" / "lib"
+
+
+def run(program: str, **variables: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, **variables}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+WITHOUT = """
+import flambeau as fl
+assert not fl.cuda.is_available() and fl.cuda.device_count() == 0 and not fl.cuda.is_initialized()
+assert fl.cuda.memory_allocated() == fl.cuda.max_memory_allocated() == fl.cuda.memory_reserved() == 0 and fl.cuda.memory_stats() == {}
+fl.cuda.empty_cache()
+fl.cuda.reset_peak_memory_stats()
+fl.cuda.manual_seed(3)
+assert fl.initial_seed() == 3
+calls = [
+    fl.cuda.init, fl.cuda.current_device, fl.cuda.synchronize, fl.cuda.mem_get_info, fl.cuda.get_device_properties,
+    lambda: fl.ones(2, device="cuda"), lambda: fl.ones(2).cuda(), lambda: fl.nn.Linear(2, 3).cuda(), lambda: fl.cuda.set_device(0),
+]
+for call in calls:
+    try:
+        call()
+    except RuntimeError as error:
+        assert "no driver is installed" in str(error), error
+    else:
+        raise AssertionError(call)
+try:
+    fl.cuda.synchronize("cpu")
+except ValueError as error:
+    assert "Expected a cuda device" in str(error)
+assert fl.ones(2).sum().item() == 2
+"""
+
+
+def test_without_a_driver_there_is_no_device_and_errors_say_why():
+    run(WITHOUT, FLAMBEAU_CUDA_DRIVER="libmissing.so.1")
+
+
+ON_DEVICE = """
+import flambeau as fl
+from flambeau import nn
+assert fl.cuda.is_available() and fl.cuda.device_count() == 2 and fl.cuda.current_device() == 0
+assert fl.cuda.get_device_name() == "Stand-in (no GPU)" and fl.cuda.get_device_capability(1) == (9, 0)
+free, total = fl.cuda.mem_get_info()
+assert 0 < free <= total == fl.cuda.get_device_properties("cuda:0").total_memory
+x = fl.arange(6.0, device="cuda").reshape(2, 3)
+assert x.is_cuda and x.device == fl.device("cuda:0")
+used = fl.cuda.memory_allocated()
+assert used > 0 and fl.cuda.max_memory_allocated() >= used and fl.cuda.memory_reserved() >= used
+assert abs((x @ x.t()).exp().log().sum().item() - (5 + 14 + 14 + 50)) < 1e-3
+model = nn.Linear(3, 2).cuda()
+loss = model(x).square().mean()
+loss.backward()
+assert model.weight.grad.device == x.device
+here = nn.Linear(3, 2)
+here.load_state_dict({name: value.cpu() for name, value in model.state_dict().items()})
+assert (here(x.cpu()).square().mean() - loss.cpu()).abs().item() < 1e-5
+with fl.cuda.device(1):
+    assert fl.cuda.current_device() == 1 and fl.ones(2, device="cuda").device.index == 1
+assert fl.cuda.current_device() == 0
+fl.cuda.synchronize()
+del x, model, loss
+fl.cuda.empty_cache()
+fl.cuda.reset_peak_memory_stats()
+assert fl.cuda.memory_allocated() == fl.cuda.max_memory_allocated() == fl.cuda.memory_reserved() == 0
+"""
+
+
+@pytest.mark.skipif(not (STAND_IN.exists() and NVRTC.exists()), reason="`cargo xtask cuda` builds the stand-in and fetches NVRTC")
+def test_a_device_from_python(tmp_path):
+    run(
+        ON_DEVICE,
+        FLAMBEAU_CUDA_DRIVER=str(STAND_IN),
+        FLAMBEAU_CUDA_PATH=str(NVRTC),
+        FLAMBEAU_CACHE=str(tmp_path),
+        FLAMBEAU_CUDA_BLAS="own",
+        CUDA_FORCE_PTX_JIT="1",
+    )
+
+
+def test_no_device_is_visible(tmp_path):
+    if not STAND_IN.exists():
+        pytest.skip("the stand-in was not built")
+    program = """
+import flambeau as fl
+assert fl.cuda.device_count() == 0
+try:
+    fl.ones(2, device="cuda")
+except RuntimeError as error:
+    assert "the driver sees none" in str(error), error
+else:
+    raise AssertionError
+"""
+    run(program, FLAMBEAU_CUDA_DRIVER=str(STAND_IN), CUDA_VISIBLE_DEVICES="")
