@@ -94,9 +94,8 @@ class device:
             self.prev_idx = current_device()
             set_device(self.idx)
 
-    def __exit__(self, *raised: object) -> bool:
+    def __exit__(self, *raised: object) -> None:
         set_device(self.prev_idx)
-        return False
 
 
 class device_of(device):
