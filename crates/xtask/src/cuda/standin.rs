@@ -97,9 +97,12 @@ fn check(libraries: &Path, parts: &[&str], seed: u64) -> Result<Run, Box<dyn std
     Ok(Run { passed: output.status.success(), digests })
 }
 
+/// What is missing, the environment in which it is, and what the error says.
+type Missing<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+
 /// What a process is told that sees no driver, no device or no NVRTC; returns how often it is not.
 fn what_is_missing(libraries: &Path) -> Result<usize, Box<dyn std::error::Error>> {
-    let cases: [(&str, &[(&str, &str)], &str); 3] = [
+    let cases: [Missing<'_>; 3] = [
         ("driver", &[("FLAMBEAU_CUDA_DRIVER", "libmissing.so.1")], "no driver is installed"),
         ("device", &[("CUDA_VISIBLE_DEVICES", "")], "the driver sees none"),
         (
