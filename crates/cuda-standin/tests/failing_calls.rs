@@ -3,7 +3,7 @@
 //! The backend of CUDA runs on the stand-in, whose library is beside the test. NVRTC is what `cargo xtask cuda-tools` fetched; without it the
 //! test is skipped, and counted.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(
     unsafe_code,
     reason = "the test calls functions of the stand-in, and sets the environment before it starts threads"

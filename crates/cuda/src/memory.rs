@@ -47,7 +47,7 @@ impl Gpu {
 
     pub(crate) fn memory_stats(&self) -> MemoryStats {
         let state = self.memory_state();
-        let mut stats = state.stats.clone();
+        let mut stats = state.stats;
         stats.cached_bytes = state.blocks.reserved_and_cached().1;
         stats
     }
