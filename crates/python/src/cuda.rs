@@ -54,9 +54,10 @@ fn _cuda_reset_peak(index: usize) -> PyResult<()> {
 }
 
 /// The name, the compute capability, bytes that are free, all bytes, multiprocessors.
+type Properties = (String, (i32, i32), usize, usize, usize);
+
 #[pyfunction]
-#[expect(clippy::type_complexity, reason = "the caller names its parts")]
-fn _cuda_properties(index: usize) -> PyResult<(String, (i32, i32), usize, usize, usize)> {
+fn _cuda_properties(index: usize) -> PyResult<Properties> {
     let of = gpu::properties(index).map_err(raise)?;
     Ok((of.name, of.capability, of.free_bytes, of.total_bytes, of.multiprocessors))
 }
