@@ -20,6 +20,10 @@ pub(crate) trait Kind<T: Float>: Sync {
     fn scratch_length(&self) -> usize;
     /// Puts an element of the input into the buffer.
     fn put(&self, buffer: &mut [[T; 2]], index: usize, value: Self::In);
+    /// Puts a row of the input into the buffer.
+    fn put_row(&self, buffer: &mut [[T; 2]], row: &[Self::In]);
+    /// Takes a row of the output out of the buffer, multiplied by a factor.
+    fn take_row(&self, buffer: &[[T; 2]], factor: T, row: &mut [Self::Out]);
     /// Transforms the buffer.
     fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]);
     /// Takes an element of the output out of the buffer, multiplied by a factor.
@@ -61,6 +65,10 @@ impl<T: Float> Kind<T> for ComplexToComplex<T> {
         buffer[index] = value;
     }
 
+    fn put_row(&self, buffer: &mut [[T; 2]], row: &[[T; 2]]) {
+        buffer[..row.len()].copy_from_slice(row);
+    }
+
     fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
         T::transform(&self.plan, buffer, scratch);
     }
@@ -69,6 +77,10 @@ impl<T: Float> Kind<T> for ComplexToComplex<T> {
     fn take(&self, buffer: &[[T; 2]], index: usize, factor: T) -> [T; 2] {
         let [re, im] = buffer[index];
         [re * factor, im * factor]
+    }
+
+    fn take_row(&self, buffer: &[[T; 2]], factor: T, row: &mut [[T; 2]]) {
+        row.iter_mut().zip(buffer).for_each(|(to, [re, im])| *to = [*re * factor, *im * factor]);
     }
 
     fn as_buffer(row: &mut [[T; 2]]) -> Option<&mut [[T; 2]]> {
@@ -132,6 +144,13 @@ impl<T: Float> Kind<T> for RealToComplex<T> {
         }
     }
 
+    fn put_row(&self, buffer: &mut [[T; 2]], row: &[T]) {
+        match self.inner.twiddles {
+            Some(_) => buffer.iter_mut().zip(row.as_chunks().0).for_each(|(to, pair)| *to = *pair),
+            None => buffer.iter_mut().zip(row).for_each(|(to, value)| *to = [*value, T::ZERO]),
+        }
+    }
+
     fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
         let middle = self.length / 2;
         match &self.inner.twiddles {
@@ -153,6 +172,10 @@ impl<T: Float> Kind<T> for RealToComplex<T> {
     fn take(&self, buffer: &[[T; 2]], index: usize, factor: T) -> [T; 2] {
         let [re, im] = buffer[index];
         [re * factor, im * factor]
+    }
+
+    fn take_row(&self, buffer: &[[T; 2]], factor: T, row: &mut [[T; 2]]) {
+        row.iter_mut().zip(buffer).for_each(|(to, [re, im])| *to = [*re * factor, *im * factor]);
     }
 
     fn as_buffer(row: &mut [[T; 2]]) -> Option<&mut [[T; 2]]> {
@@ -193,6 +216,10 @@ impl<T: Float> Kind<T> for ComplexToReal<T> {
         buffer[index] = value;
     }
 
+    fn put_row(&self, buffer: &mut [[T; 2]], row: &[[T; 2]]) {
+        buffer[..row.len()].copy_from_slice(row);
+    }
+
     fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
         let middle = self.length / 2;
         match &self.inner.twiddles {
@@ -213,6 +240,16 @@ impl<T: Float> Kind<T> for ComplexToReal<T> {
         match self.inner.twiddles {
             Some(_) => buffer[index / 2][index % 2] * factor,
             None => buffer[index][0] * factor,
+        }
+    }
+
+    fn take_row(&self, buffer: &[[T; 2]], factor: T, row: &mut [T]) {
+        match self.inner.twiddles {
+            Some(_) => {
+                let pairs = row.as_chunks_mut().0.iter_mut().zip(buffer);
+                pairs.for_each(|(to, [re, im])| *to = [*re * factor, *im * factor]);
+            }
+            None => row.iter_mut().zip(buffer).for_each(|(to, [re, _])| *to = *re * factor),
         }
     }
 

@@ -15,6 +15,7 @@
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+mod buffer;
 mod cache;
 mod error;
 mod float;

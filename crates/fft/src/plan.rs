@@ -5,6 +5,7 @@ use crate::cache;
 use crate::error::{OutOfMemory, ensure_room};
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The sign of the exponent.
@@ -29,6 +30,9 @@ pub trait Planned: Sized {
     /// The length of the scratch of [`transform`](Self::transform).
     #[doc(hidden)]
     fn scratch_length(plan: &Plan<Self>) -> usize;
+    /// Calls `f` with the thread's free buffers; not at the end of a thread.
+    #[doc(hidden)]
+    fn free_list<R>(f: impl FnOnce(&mut Vec<Vec<[Self; 2]>>) -> R) -> Option<R>;
     /// Transforms a row in place, which has the plan's length; a longer scratch is allowed.
     #[doc(hidden)]
     fn transform(plan: &Plan<Self>, row: &mut [[Self; 2]], scratch: &mut [[Self; 2]]);
@@ -43,6 +47,13 @@ macro_rules! planned {
 
             fn scratch_length(plan: &Plan<Self>) -> usize {
                 plan.fft.get_inplace_scratch_len()
+            }
+
+            fn free_list<R>(f: impl FnOnce(&mut Vec<Vec<[Self; 2]>>) -> R) -> Option<R> {
+                thread_local! {
+                    static FREE: RefCell<Vec<Vec<[$t; 2]>>> = const { RefCell::new(Vec::new()) };
+                }
+                FREE.try_with(|free| f(&mut free.borrow_mut())).ok()
             }
 
             fn transform(plan: &Plan<Self>, row: &mut [[Self; 2]], scratch: &mut [[Self; 2]]) {

@@ -33,6 +33,13 @@ impl<'a, E: Copy> Source<'a, E> {
         // SAFETY: (inside).
         unsafe { *self.first.add(offset) }
     }
+
+    /// # Safety
+    /// - (inside) the elements are in the slice, and no thread writes them while the result lives.
+    pub(crate) unsafe fn row(&self, offset: usize, length: usize) -> &'a [E] {
+        // SAFETY: (inside).
+        unsafe { std::slice::from_raw_parts(self.first.add(offset), length) }
+    }
 }
 
 impl<'a, E: Copy> Target<'a, E> {

@@ -1,7 +1,8 @@
 //! Transforms of all rows of an array: blocks of rows go through a buffer, on several threads.
 #![expect(unsafe_code, reason = "threads read and write disjoint rows of one slice")]
 
-use crate::error::{OutOfMemory, filled};
+use crate::buffer::Buffer;
+use crate::error::OutOfMemory;
 use crate::float::Float;
 use crate::kinds::{ComplexToComplex, ComplexToReal, Kind, RealToComplex};
 use crate::plan::Direction;
@@ -170,16 +171,16 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
     /// # Safety
     /// Those of [`run_on_threads`](Self::run_on_threads), and no other thread uses these rows.
     unsafe fn run(&self, part: Range<usize>) -> Result<(), OutOfMemory> {
-        let mut scratch = filled([T::ZERO; 2], self.kind.scratch_length())?;
+        let mut scratch = Buffer::new(self.kind.scratch_length())?;
         if self.fits_output() {
             for row in part {
                 // SAFETY: the caller's.
-                unsafe { self.transform_in_output(row, &mut scratch) };
+                unsafe { self.transform_in_output(row, scratch.numbers()) };
             }
             return Ok(());
         }
         // SAFETY: the caller's.
-        unsafe { self.run_in_blocks(part, &mut scratch) }
+        unsafe { self.run_in_blocks(part, scratch.numbers()) }
     }
 
     /// Whether a row of the output can be the buffer.
@@ -196,10 +197,15 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
         let out = unsafe { self.target.row(to, self.kind.lengths()[1]) };
         let Some(buffer) = K::as_buffer(out) else { return };
         let count = if self.in_place { 0 } else { self.kind.lengths()[0] };
-        for index in 0..count {
+        if self.rows.strides[0] == 1 && count > 0 {
             // SAFETY: the caller's.
-            let value = unsafe { self.source.get(from + index * self.rows.strides[0]) };
-            self.kind.put(buffer, index, value);
+            self.kind.put_row(buffer, unsafe { self.source.row(from, count) });
+        } else {
+            for index in 0..count {
+                // SAFETY: the caller's.
+                let value = unsafe { self.source.get(from + index * self.rows.strides[0]) };
+                self.kind.put(buffer, index, value);
+            }
         }
         self.kind.transform(buffer, scratch);
         if self.factor != T::ONE {
@@ -213,16 +219,17 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
         let (length, block) = (self.kind.buffer_length(), self.block());
         // Rows whose length is a power of two would share few sets of a cache, so they are a cache line apart.
         let pitch = if block == 1 { length } else { length + 64 / size_of::<[T; 2]>() };
-        let mut buffer = filled([T::ZERO; 2], pitch.saturating_mul(block.min(part.len())))?;
+        let mut buffer = Buffer::new(pitch.saturating_mul(block.min(part.len())))?;
+        let buffer = buffer.numbers();
         for first in part.clone().step_by(block) {
             let rows = first..part.end.min(first + block);
             // SAFETY: the caller's.
-            unsafe { self.load(rows.clone(), &mut buffer, pitch) };
+            unsafe { self.load(rows.clone(), buffer, pitch) };
             for row in buffer.chunks_exact_mut(pitch).take(rows.len()) {
                 self.kind.transform(&mut row[..length], scratch);
             }
             // SAFETY: the caller's.
-            unsafe { self.store(rows, &buffer, pitch) };
+            unsafe { self.store(rows, buffer, pitch) };
         }
         Ok(())
     }
@@ -232,16 +239,20 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
     unsafe fn load(&self, rows: Range<usize>, buffer: &mut [[T; 2]], pitch: usize) {
         let (count, stride) = (self.kind.lengths()[0], self.rows.strides[0]);
         let offsets = self.block_offsets(&rows, 0);
-        let mut put = |row: usize, index: usize| {
-            // SAFETY: the caller's.
-            let value = unsafe { self.source.get(offsets[row] + index * stride) };
-            self.kind.put(&mut buffer[row * pitch..], index, value);
-        };
-        // Neighbours in memory one after another.
         if stride == 1 {
-            (0..rows.len()).for_each(|row| (0..count).for_each(|index| put(row, index)));
-        } else {
-            (0..count).for_each(|index| (0..rows.len()).for_each(|row| put(row, index)));
+            for (offset, buffer) in offsets.iter().zip(buffer.chunks_mut(pitch)).take(rows.len()) {
+                // SAFETY: the caller's.
+                self.kind.put_row(buffer, unsafe { self.source.row(*offset, count) });
+            }
+            return;
+        }
+        // Neighbours in memory one after another.
+        for index in 0..count {
+            for (row, offset) in offsets.iter().enumerate().take(rows.len()) {
+                // SAFETY: the caller's.
+                let value = unsafe { self.source.get(offset + index * stride) };
+                self.kind.put(&mut buffer[row * pitch..], index, value);
+            }
         }
     }
 
@@ -250,15 +261,19 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
     unsafe fn store(&self, rows: Range<usize>, buffer: &[[T; 2]], pitch: usize) {
         let (count, stride) = (self.kind.lengths()[1], self.rows.strides[1]);
         let offsets = self.block_offsets(&rows, 1);
-        let take = |row: usize, index: usize| {
-            let value = self.kind.take(&buffer[row * pitch..], index, self.factor);
-            // SAFETY: the caller's.
-            unsafe { self.target.set(offsets[row] + index * stride, value) };
-        };
         if stride == 1 {
-            (0..rows.len()).for_each(|row| (0..count).for_each(|index| take(row, index)));
-        } else {
-            (0..count).for_each(|index| (0..rows.len()).for_each(|row| take(row, index)));
+            for (offset, buffer) in offsets.iter().zip(buffer.chunks(pitch)).take(rows.len()) {
+                // SAFETY: the caller's.
+                self.kind.take_row(buffer, self.factor, unsafe { self.target.row(*offset, count) });
+            }
+            return;
+        }
+        for index in 0..count {
+            for (row, offset) in offsets.iter().enumerate().take(rows.len()) {
+                let value = self.kind.take(&buffer[row * pitch..], index, self.factor);
+                // SAFETY: the caller's.
+                unsafe { self.target.set(offset + index * stride, value) };
+            }
         }
     }
 

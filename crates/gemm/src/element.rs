@@ -20,6 +20,8 @@ pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
     const ZERO: Self;
     /// The neutral element of multiplication.
     const ONE: Self;
+    /// Its opposite.
+    const MINUS_ONE: Self;
     /// The product; integers wrap.
     fn mul(self, by: Self) -> Self;
     /// `self * by + plus`; integers wrap, floats round once or twice as the target does cheaply.
@@ -31,6 +33,7 @@ macro_rules! float_scalar {
         impl Scalar for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+            const MINUS_ONE: Self = -1.0;
             #[inline(always)]
             fn mul(self, by: Self) -> Self {
                 self * by
@@ -50,6 +53,7 @@ macro_rules! integer_scalar {
         impl Scalar for $t {
             const ZERO: Self = 0;
             const ONE: Self = 1;
+            const MINUS_ONE: Self = -1;
             #[inline(always)]
             fn mul(self, by: Self) -> Self {
                 self.wrapping_mul(by)

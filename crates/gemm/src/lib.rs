@@ -6,6 +6,8 @@
 //! around the microkernel. With AMX, tiles of bf16 have a microkernel of their own (`amx`). The instruction set is an argument
 //! ([`Isa`]), which callers mostly set to [`Isa::detected`].
 //!
+//! Products of complex matrices are real ones of twice the size (`complex`).
+//!
 //! Two functions only transpose: [`transpose_pack`] a few rows at a time, [`stream_transposed`] a whole matrix with non-temporal
 //! stores.
 //!
@@ -24,6 +26,7 @@ mod readme {}
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod blocks;
+mod complex;
 mod convert;
 mod element;
 mod isa;
@@ -43,6 +46,7 @@ mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use complex::{ComplexGemm, complex_gemm, complex_gemm_batch};
 use element::{Element, Scalar};
 pub use isa::Isa;
 pub use scratch::{OutOfMemory, Scratch, SendPtr};

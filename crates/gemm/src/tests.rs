@@ -1,6 +1,8 @@
 //! Tests of products against a naive one in f64 (or in wrapping integers), for every instruction set the machine has.
 #![expect(unsafe_code, reason = "the products under test take raw memory")]
 
+mod complex;
+
 use half::{bf16, f16};
 
 use super::*;

@@ -65,11 +65,16 @@ impl Balance {
     /// One pass of scaling. Returns whether anything was scaled.
     fn scale_once<T: Field<Real = f64>>(&mut self, a: &mut MatrixMut<'_, T>) -> bool {
         let (n, active) = (a.rows(), self.active.clone());
-        let mut changed = false;
+        let (mut changed, mut others) = (false, scratch::filled(T::ZERO, active.len()));
         for i in active.clone() {
-            let others = || active.clone().filter(|j| *j != i);
-            let column = norm(&scratch::collect(others().map(|j| a.at(j, i))));
-            let row = norm(&scratch::collect(others().map(|j| a.at(i, j))));
+            // Without the element on the diagonal.
+            let mut norm_of = |element: &dyn Fn(usize) -> T| {
+                for (other, j) in others.iter_mut().zip(active.clone()) {
+                    *other = if j == i { T::ZERO } else { element(j) };
+                }
+                norm(&others)
+            };
+            let (column, row) = (norm_of(&|j| a.at(j, i)), norm_of(&|j| a.at(i, j)));
             if column == 0.0 || row == 0.0 {
                 continue;
             }

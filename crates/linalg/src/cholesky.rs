@@ -1,6 +1,7 @@
 //! Cholesky factorization, by recursion on halves.
 
 use crate::field::{Field, Real as _};
+use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::triangular::Triangular;
 
@@ -57,6 +58,14 @@ fn subtract_square<T: Field>(mut c: MatrixMut<'_, T>, a: Matrix<'_, T>) {
 }
 
 fn factor_leaf<T: Field>(a: &mut MatrixMut<'_, T>) -> Option<usize> {
+    with_processor_vectors(
+        #[inline(always)]
+        || factor_columns(a),
+    )
+}
+
+#[inline(always)]
+fn factor_columns<T: Field>(a: &mut MatrixMut<'_, T>) -> Option<usize> {
     let n = a.rows();
     for j in 0..n {
         let pivot = a.at(j, j).re();

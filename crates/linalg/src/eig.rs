@@ -2,11 +2,12 @@
 
 use crate::balance::Balance;
 use crate::field::Field;
+use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::qr::product_below_diagonal;
 use crate::reflector::norm;
 use crate::scaling::{Failure, scale};
-use crate::schur::{Iteration, complex, hessenberg, negligible_size};
+use crate::schur::{Basis, Iteration, complex, hessenberg, negligible_size};
 use flambeau_core::Complex;
 use flambeau_gemm::scratch;
 use flambeau_parallel::for_each_task;
@@ -48,7 +49,7 @@ pub fn eig<T: Field<Real = f64>>(
     for j in 0..n {
         a.column(j)[(j + 2).min(n)..].fill(T::ZERO);
     }
-    Iteration { h: a.reborrow(), q: basis_matrix, active: balance.active.clone() }.run(values)?;
+    Iteration { h: a.reborrow(), q: Basis::new(basis_matrix), active: balance.active.clone() }.run(values)?;
     if let Some(mut vectors) = vectors {
         let basis = scratch::collect(basis.iter().map(|x| complex(*x)));
         let of_schur_form = vectors_of_schur_form(a.view(), values);
@@ -145,12 +146,17 @@ impl<T: Field<Real = f64>> BackSubstitution<'_, T> {
 
     /// Adds a known element times its column to the sums above a row.
     fn add_column(&mut self, column: usize, above: usize) {
-        let known = self.x[column];
-        for row in 0..above {
-            let factor = self.t.at(row, column);
-            let product = if T::IS_COMPLEX { known * complex(factor) } else { known.scaled(factor.re()) };
-            self.x[row] = self.x[row] + product;
-        }
+        let (known, factors) = (self.x[column], &self.t.column(column)[..above]);
+        with_processor_vectors(
+            #[inline(always)]
+            || {
+                for (x, factor) in self.x.iter_mut().zip(factors) {
+                    let product =
+                        if T::IS_COMPLEX { known * complex(*factor) } else { known.scaled(factor.re()) };
+                    *x = *x + product;
+                }
+            },
+        );
     }
 
     /// Divides the negative of an element by `divisor`, and scales the vector down where the quotient would be too large.

@@ -2,11 +2,12 @@
 //! with Wilkinson's shift.
 
 use crate::field::Field;
+use crate::instructions::with_processor_vectors;
 use crate::matrix::MatrixMut;
 use crate::qr::product_below_diagonal;
 use crate::reflector::{add_multiple, dot, reflector};
-use crate::rotations::{Rotations, order_of};
-use crate::scaling::{Failure, scale};
+use crate::rotations::{Rotations, length, order_of};
+use crate::scaling::{Failure, Scale, scale};
 use flambeau_gemm::scratch;
 
 /// Sweeps for each eigenvalue after which the iteration is given up.
@@ -27,8 +28,7 @@ pub fn hermitian<T: Field<Real = f64>>(
     if n == 0 {
         return Ok(());
     }
-    clear_unread(&mut a);
-    let factor = scale(&mut a)?;
+    let factor = prepare(&mut a)?;
     let (mut off, mut tau) = (scratch::filled(0.0, n - 1), scratch::filled(T::ZERO, n - 1));
     tridiagonalize(&mut a, &mut off, &mut tau);
     (0..n).for_each(|j| values[j] = a.at(j, j).re());
@@ -45,6 +45,12 @@ pub fn hermitian<T: Field<Real = f64>>(
     Ok(())
 }
 
+/// Clears what is not read, and scales the matrix if its numbers are extreme.
+pub(crate) fn prepare<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Result<Scale, Failure> {
+    clear_unread(a);
+    scale(a)
+}
+
 /// What is above the diagonal and the imaginary parts on it are not read, so they must neither count as extreme nor as infinite.
 fn clear_unread<T: Field>(a: &mut MatrixMut<'_, T>) {
     for j in 0..a.columns() {
@@ -56,6 +62,14 @@ fn clear_unread<T: Field>(a: &mut MatrixMut<'_, T>) {
 /// Overwrites the lower triangle with a tridiagonal matrix, the vectors of the reflectors below its subdiagonal `off`: LAPACK's
 /// `sytd2`.
 fn tridiagonalize<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64], tau: &mut [T]) {
+    with_processor_vectors(
+        #[inline(always)]
+        || reduce_columns(a, off, tau),
+    );
+}
+
+#[inline(always)]
+fn reduce_columns<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64], tau: &mut [T]) {
     let n = a.rows();
     let (mut p, mut v) = (scratch::filled(T::ZERO, n), scratch::filled(T::ZERO, n));
     for k in 0..n - 1 {
@@ -85,6 +99,7 @@ fn tridiagonalize<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64
 }
 
 /// `p = a v`, from the lower triangle.
+#[inline(always)]
 fn multiply_hermitian<T: Field>(a: &mut MatrixMut<'_, T>, v: &[T], p: &mut [T]) {
     p.fill(T::ZERO);
     for j in 0..v.len() {
@@ -167,7 +182,7 @@ fn sweep<T: Field<Real = f64>>(d: &mut [f64], e: &mut [f64], part: Part, rotatio
     for i in (0..last).rev() {
         let (row, next) = (part.row(i), part.row(i + 1));
         let (f, b) = (s * e[part.between(i)], c * e[part.between(i)]);
-        let r = f.hypot(g);
+        let r = length(f, g);
         if i + 1 < last {
             e[part.between(i + 1)] = r;
         }

@@ -5,6 +5,8 @@
 //! `flambeau-gemm` splits among threads by sizes alone. So results have the same bits for every number of threads, and a matrix has the
 //! same results alone as in a batch.
 //!
+//! Small matrices of a batch are computed in the lanes of vectors, one matrix in each, by the functions whose names end in `_batch`.
+//!
 //! Algorithms are written for a [`Field`], with conjugates where complex numbers need them. Spectral decompositions compute in f64:
 //! eigenvalues of f32 matrices are then correct to the last digit, and need neither scaling nor a tolerance of their own.
 
@@ -14,11 +16,14 @@
 mod readme {}
 
 mod balance;
+mod batch;
 mod bidiagonal;
 mod cholesky;
 mod eig;
 mod field;
 mod hermitian;
+mod instructions;
+mod lanes;
 mod ldl;
 mod lu;
 mod matrix;
@@ -32,10 +37,15 @@ mod svd;
 mod tests;
 mod triangular;
 
+pub use batch::{
+    batch_length, cholesky_batch, hermitian_batch, householder_product_batch, lu_batch, qr_batch,
+    SingularVectors, solve_factored_batch, solve_triangular_batch, svd_batch,
+};
 pub use cholesky::cholesky;
 pub use eig::eig;
 pub use field::{Field, Real};
 pub use hermitian::hermitian;
+pub use lanes::{InLanes, SpectralInLanes};
 pub use ldl::{ldl, ldl_pivots_are_valid, ldl_solve};
 pub use lu::{System, exchange_rows, lu, solve_factored};
 pub use matrix::{Matrix, MatrixMut};

@@ -2,6 +2,7 @@
 //! pivoting" (1997).
 
 use crate::field::Field;
+use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::triangular::Triangular;
 
@@ -55,25 +56,44 @@ fn unit_lower<T: Field>(matrix: Matrix<'_, T>) -> Triangular<'_, T> {
 
 /// Exchanges rows as a factorization did.
 pub fn exchange_rows<T: Field>(a: &mut MatrixMut<'_, T>, pivots: &[i32]) {
-    // Column by column, so that the elements of one remain in the cache.
+    exchange_in_order(a, pivots.iter().enumerate());
+}
+
+/// Exchanges each row with that of its pivot, column by column, so that the elements of one remain in the cache.
+fn exchange_in_order<'p, T: Field>(
+    a: &mut MatrixMut<'_, T>,
+    order: impl Iterator<Item = (usize, &'p i32)> + Clone,
+) {
+    let is_column_major = a.is_column_major();
     for column in 0..a.columns() {
-        pivots.iter().enumerate().for_each(|(row, pivot)| a.swap_in_column(column, row, *pivot as usize - 1));
+        if is_column_major {
+            let elements = a.column(column);
+            order.clone().for_each(|(row, pivot)| elements.swap(row, *pivot as usize - 1));
+        } else {
+            order.clone().for_each(|(row, pivot)| a.swap_in_column(column, row, *pivot as usize - 1));
+        }
     }
 }
 
 /// The same, in reverse order: the inverse permutation.
-fn restore_rows<T: Field>(a: &mut MatrixMut<'_, T>, pivots: &[i32]) {
-    for column in 0..a.columns() {
-        pivots
-            .iter()
-            .enumerate()
-            .rev()
-            .for_each(|(row, pivot)| a.swap_in_column(column, row, *pivot as usize - 1));
-    }
+pub(crate) fn restore_rows<T: Field>(a: &mut MatrixMut<'_, T>, pivots: &[i32]) {
+    exchange_in_order(a, pivots.iter().enumerate().rev());
 }
 
 /// Gaussian elimination of a panel whose columns are adjacent in memory.
 fn eliminate<T: Field>(a: &mut MatrixMut<'_, T>, pivots: &mut [i32], pivoting: bool) -> Option<usize> {
+    with_processor_vectors(
+        #[inline(always)]
+        || eliminate_columns(a, pivots, pivoting),
+    )
+}
+
+#[inline(always)]
+fn eliminate_columns<T: Field>(
+    a: &mut MatrixMut<'_, T>,
+    pivots: &mut [i32],
+    pivoting: bool,
+) -> Option<usize> {
     let mut zero = None;
     for (j, pivot) in pivots.iter_mut().enumerate() {
         let at = if pivoting { j + largest(&a.column(j)[j..]) } else { j };
@@ -100,6 +120,7 @@ fn eliminate<T: Field>(a: &mut MatrixMut<'_, T>, pivots: &mut [i32], pivoting: b
 }
 
 /// The index of the first element of the largest size; NaN counts as the largest.
+#[inline(always)]
 fn largest<T: Field>(values: &[T]) -> usize {
     let mut best = 0;
     for (index, value) in values.iter().enumerate() {

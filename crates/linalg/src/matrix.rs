@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "blocks of a matrix share its slice, and products take raw memory")]
 
 use crate::field::Field;
-use flambeau_gemm::{Gemm, Isa, gemm};
+use flambeau_gemm::{ComplexGemm, Gemm, Isa, complex_gemm, gemm};
 use std::marker::PhantomData;
 
 /// A matrix to read. `conjugated` means that each element stands for its conjugate.
@@ -99,6 +99,17 @@ impl<'a, T: Field> Matrix<'a, T> {
         Self { first: self.first.wrapping_offset(offset(self.strides, row, column)), sizes, ..self }
     }
 
+    /// A column. Its elements must be adjacent, and not conjugated.
+    pub fn column(&self, column: usize) -> &'a [T] {
+        let [rows, columns] = self.sizes;
+        assert!(
+            column < columns && (self.strides[0] == 1 || rows <= 1) && !self.conjugated,
+            "column {column} of {columns}, adjacent in memory"
+        );
+        // SAFETY: (inside).
+        unsafe { std::slice::from_raw_parts(self.first.offset(column as isize * self.strides[1]), rows) }
+    }
+
     /// An element.
     pub fn at(&self, row: usize, column: usize) -> T {
         assert!(row < self.sizes[0] && column < self.sizes[1], "an element outside of a matrix");
@@ -137,6 +148,11 @@ impl<'a, T: Field> MatrixMut<'a, T> {
     /// The number of columns.
     pub fn columns(&self) -> usize {
         self.sizes[1]
+    }
+
+    /// Whether the elements of each column are adjacent.
+    pub(crate) fn is_column_major(&self) -> bool {
+        self.strides[0] == 1 || self.sizes[0] <= 1
     }
 
     /// The same matrix for a shorter time.
@@ -217,10 +233,7 @@ impl<'a, T: Field> MatrixMut<'a, T> {
     fn column_pair(&mut self, a: usize, b: Option<usize>) -> (&mut [T], &mut [T]) {
         let [rows, columns] = self.sizes;
         let fits = a < columns && b.is_none_or(|b| b < columns && b != a);
-        assert!(
-            fits && (self.strides[0] == 1 || rows <= 1),
-            "columns {a} and {b:?} of {columns}, adjacent in memory"
-        );
+        assert!(fits && self.is_column_major(), "columns {a} and {b:?} of {columns}, adjacent in memory");
         let slice = |column: usize| {
             // SAFETY: (exclusive), and the columns are different.
             unsafe {
@@ -266,8 +279,7 @@ impl<'a, T: Field> MatrixMut<'a, T> {
 
     /// `self = alpha * a b + beta * self`. Unwinds with `OutOfMemory` if there is no memory for packing.
     ///
-    /// Of complex numbers it is four products of parts, which are read and written where they are: a part is a real matrix with strides
-    /// twice as large, and a conjugate the opposite sign of one.
+    /// Products of complex numbers are those of `flambeau_gemm::complex_gemm`.
     pub fn multiply_add(&mut self, alpha: T::Real, a: &Matrix<'_, T>, b: &Matrix<'_, T>, beta: T::Real) {
         let ([m, n], k) = (self.sizes, a.sizes[1]);
         assert!(
@@ -276,43 +288,29 @@ impl<'a, T: Field> MatrixMut<'a, T> {
             a.sizes,
             b.sizes
         );
-        if !T::IS_COMPLEX {
-            return self.multiply_add_parts(alpha, [a, b], [0, 0, 0], beta);
-        }
-        let sign = |x: &Matrix<'_, T>| if x.conjugated { -T::Real::ONE } else { T::Real::ONE };
-        let (of_a, of_b) = (alpha * sign(a), alpha * sign(b));
-        self.multiply_add_parts(alpha, [a, b], [0, 0, 0], beta);
-        self.multiply_add_parts(-of_a * sign(b), [a, b], [1, 1, 0], T::Real::ONE);
-        self.multiply_add_parts(of_b, [a, b], [0, 1, 1], beta);
-        self.multiply_add_parts(of_a, [a, b], [1, 0, 1], T::Real::ONE);
-    }
-
-    /// The same for one part of each operand and of the result, by their numbers: 0 is the real part, 1 the imaginary one.
-    fn multiply_add_parts(
-        &mut self,
-        alpha: T::Real,
-        [a, b]: [&Matrix<'_, T>; 2],
-        parts: [usize; 3],
-        beta: T::Real,
-    ) {
-        let parts_of_element = 1 + isize::from(T::IS_COMPLEX);
-        let strides = |strides: [isize; 2]| strides.map(|stride| stride * parts_of_element);
         let product = Gemm {
-            m: self.sizes[0],
-            n: self.sizes[1],
-            k: a.sizes[1],
-            a: a.first.cast::<T::Real>().wrapping_add(parts[0]),
-            a_strides: strides(a.strides),
-            b: b.first.cast::<T::Real>().wrapping_add(parts[1]),
-            b_strides: strides(b.strides),
-            c: self.first.cast::<T::Real>().wrapping_add(parts[2]),
-            c_strides: strides(self.strides),
+            m,
+            n,
+            k,
+            a: a.first.cast::<T::Real>(),
+            a_strides: a.strides,
+            b: b.first.cast::<T::Real>(),
+            b_strides: b.strides,
+            c: self.first.cast::<T::Real>(),
+            c_strides: self.strides,
             alpha,
             beta,
             addend: None,
         };
         // SAFETY: the instruction set was detected. (inside) for A and B; (exclusive) for C, so that it overlaps neither. An element
         // is its parts, as `Field` promises.
-        unsafe { gemm(Isa::detected(), &product) }
+        unsafe {
+            if T::IS_COMPLEX {
+                let conjugate = [a.conjugated, b.conjugated];
+                complex_gemm(Isa::detected(), &ComplexGemm { product, conjugate });
+            } else {
+                gemm(Isa::detected(), &product);
+            }
+        }
     }
 }

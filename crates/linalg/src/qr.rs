@@ -1,6 +1,7 @@
 //! QR factorization by blocks of Householder reflectors, in LAPACK's format: `geqrf`, `orgqr` and `ormqr`.
 
 use crate::field::Field;
+use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::reflector::{Block, add_multiple, dot, reflector};
 
@@ -23,16 +24,22 @@ pub fn qr<T: Field>(mut a: MatrixMut<'_, T>, tau: &mut [T]) {
 }
 
 fn factor_panel<T: Field>(panel: &mut MatrixMut<'_, T>, tau: &mut [T]) {
-    for (j, tau) in tau.iter_mut().enumerate() {
-        *tau = reflector(&mut panel.column(j)[j..]);
-        for k in j + 1..panel.columns() {
-            let (vector, column) = panel.two_columns(j, k);
-            apply_adjoint(&vector[j + 1..], *tau, &mut column[j..]);
-        }
-    }
+    with_processor_vectors(
+        #[inline(always)]
+        || {
+            for (j, tau) in tau.iter_mut().enumerate() {
+                *tau = reflector(&mut panel.column(j)[j..]);
+                for k in j + 1..panel.columns() {
+                    let (vector, column) = panel.two_columns(j, k);
+                    apply_adjoint(&vector[j + 1..], *tau, &mut column[j..]);
+                }
+            }
+        },
+    );
 }
 
 /// `c = H' c`, for the reflector with `tail` after a 1.
+#[inline(always)]
 pub(crate) fn apply_adjoint<T: Field>(tail: &[T], tau: T, c: &mut [T]) {
     let Some((first, rest)) = c.split_first_mut() else { return };
     let factor = tau.conj() * (*first + dot(tail, rest));

@@ -9,36 +9,62 @@ use flambeau_gemm::scratch;
 
 /// The root of the sum of squares, without overflow and underflow.
 pub(crate) fn norm<T: Field>(x: &[T]) -> T::Real {
-    let zero = T::Real::ZERO;
-    let largest = x.iter().map(|x| x.magnitude()).fold(zero, |a, b| if b > a || b.is_nan() { b } else { a });
-    if largest == zero || !largest.is_finite() {
+    let larger = |a: T::Real, b: T::Real| if b > a || b.is_nan() { b } else { a };
+    let parts = |x: &T| larger(x.re().magnitude(), x.im().magnitude());
+    let largest = x.iter().map(parts).fold(T::Real::ZERO, larger);
+    if largest == T::Real::ZERO || !largest.is_finite() {
         return largest;
     }
-    let squares = |scale: T::Real| -> T::Real {
-        let scaled = |x: &T| {
-            let size = x.magnitude() / scale;
-            size * size
-        };
-        x.iter().map(scaled).sum()
+    // The fourth root of the smallest number: squares of such numbers are far from both ends of the range.
+    let small = T::Real::SAFE_MIN.sqrt().sqrt();
+    if largest >= small && largest <= T::Real::ONE / small {
+        return dot(x, x).re().sqrt();
+    }
+    let square = |x: &T| {
+        let x = x.divided(largest);
+        x.re() * x.re() + x.im() * x.im()
     };
-    largest * squares(largest).sqrt()
+    largest * x.iter().map(square).sum::<T::Real>().sqrt()
 }
 
 /// The sum of `conj(x) * y`.
+#[inline(always)]
 pub(crate) fn dot<T: Field>(x: &[T], y: &[T]) -> T {
-    // Four sums, which an optimizer makes the lanes of a vector.
-    let mut sums = [T::ZERO; 4];
-    let (x4, y4) = (x.chunks_exact(4), y.chunks_exact(4));
-    let rest: T = x4.remainder().iter().zip(y4.remainder()).map(|(x, y)| x.conj() * *y).sum();
-    for (x, y) in x4.zip(y4) {
-        for lane in 0..4 {
+    let whole = x.len() / LANES * LANES;
+    let ((x, x_rest), (y, y_rest)) = (x.split_at(whole), y[..x.len()].split_at(whole));
+    let (in_lanes, rest) = (sum_of_products::<T, LANES>(x, y), sum_of_products::<T, 4>(x_rest, y_rest));
+    in_lanes + rest
+}
+
+/// Sums of [`dot`]: two of the widest vectors of f64.
+const LANES: usize = 16;
+
+/// Several sums, which the compiler makes the lanes of vectors, then the sum of these.
+#[inline(always)]
+fn sum_of_products<T: Field, const LANES: usize>(x: &[T], y: &[T]) -> T {
+    let mut sums = [T::ZERO; LANES];
+    let (x_parts, y_parts) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
+    let mut rest = T::ZERO;
+    for (x, y) in x_parts.remainder().iter().zip(y_parts.remainder()) {
+        rest = rest + x.conj() * *y;
+    }
+    for (x, y) in x_parts.zip(y_parts) {
+        for lane in 0..LANES {
             sums[lane] = sums[lane] + x[lane].conj() * y[lane];
         }
     }
-    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
+    let mut count = LANES;
+    while count > 1 {
+        count /= 2;
+        for lane in 0..count {
+            sums[lane] = sums[lane] + sums[lane + count];
+        }
+    }
+    sums[0] + rest
 }
 
 /// `y += alpha * x`.
+#[inline(always)]
 pub(crate) fn add_multiple<T: Field>(y: &mut [T], alpha: T, x: &[T]) {
     y.iter_mut().zip(x).for_each(|(y, x)| *y = *y + alpha * *x);
 }

@@ -5,6 +5,7 @@
 //! performance" (2014).
 
 use crate::field::Field;
+use crate::instructions::with_processor_vectors;
 use crate::matrix::MatrixMut;
 use flambeau_gemm::scratch;
 use flambeau_parallel::for_each_task;
@@ -56,10 +57,16 @@ impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
         }
         panels.push(rest);
         for_each_task(panels, |mut panel| {
-            for rotation in waiting {
-                let (x, y) = panel.two_columns(rotation.x, rotation.y);
-                rotate(x, y, rotation.c, rotation.s);
-            }
+            with_processor_vectors(
+                #[inline(always)]
+                || {
+                    if panel.rows() == PANEL {
+                        rotate_panel(&mut panel, waiting);
+                    } else {
+                        rotate_rows(&mut panel, waiting);
+                    }
+                },
+            );
         });
         self.waiting.clear();
     }
@@ -86,10 +93,61 @@ impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
     }
 }
 
-fn rotate<T: Field>(x: &mut [T], y: &mut [T], c: T::Real, s: T::Real) {
-    for (x, y) in x.iter_mut().zip(y) {
-        (*x, *y) = (x.scaled(c) + y.scaled(s), y.scaled(c) - x.scaled(s));
+/// Rotates panels of any number of rows.
+#[inline(always)]
+fn rotate_rows<T: Field<Real = f64>>(panel: &mut MatrixMut<'_, T>, rotations: &[Rotation]) {
+    for Rotation { x, y, c, s } in rotations {
+        let (x, y) = panel.two_columns(*x, *y);
+        for (x, y) in x.iter_mut().zip(y) {
+            (*x, *y) = (x.scaled(*c) + y.scaled(*s), y.scaled(*c) - x.scaled(*s));
+        }
     }
+}
+
+/// The same for [`PANEL`] rows. A rotation's second column is mostly the first one of the next rotation, and remains in registers until
+/// then.
+#[inline(always)]
+fn rotate_panel<T: Field<Real = f64>>(panel: &mut MatrixMut<'_, T>, rotations: &[Rotation]) {
+    let (mut carried, mut column) = ([T::ZERO; PANEL], None);
+    for Rotation { x, y, c, s } in rotations {
+        if column != Some(*x) {
+            if let Some(column) = column {
+                store(&carried, panel.column(column));
+            }
+            load(panel.column(*x), &mut carried);
+        }
+        let (first, second) = panel.two_columns(*x, *y);
+        let (Some(first), Some(second)) = (first.first_chunk_mut::<PANEL>(), second.first_chunk::<PANEL>())
+        else {
+            return;
+        };
+        for row in 0..PANEL {
+            let (a, b) = (carried[row], second[row]);
+            first[row] = a.scaled(*c) + b.scaled(*s);
+            carried[row] = b.scaled(*c) - a.scaled(*s);
+        }
+        column = Some(*y);
+    }
+    if let Some(column) = column {
+        store(&carried, panel.column(column));
+    }
+}
+
+#[inline(always)]
+fn load<T: Copy>(from: &[T], to: &mut [T; PANEL]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
+
+#[inline(always)]
+fn store<T: Copy>(from: &[T; PANEL], to: &mut [T]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
+
+/// The length of the vector `(f, g)`.
+pub(crate) fn length(f: f64, g: f64) -> f64 {
+    // The matrix has been scaled so that squares are finite. Those of negligible numbers may vanish.
+    let square = f * f + g * g;
+    if square > 1e-280 { square.sqrt() } else { f.hypot(g) }
 }
 
 /// The rotation that maps `(f, g)` to `(r, 0)`: its cosine, its sine, and `r`.
@@ -100,7 +158,7 @@ pub(crate) fn rotation_of(f: f64, g: f64) -> [f64; 3] {
     if f == 0.0 {
         return [0.0, 1f64.copysign(g), g.abs()];
     }
-    let r = f.hypot(g).copysign(f);
+    let r = length(f, g).copysign(f);
     [f / r, g / r, r]
 }
 

@@ -3,6 +3,7 @@
 
 use crate::field::Field;
 use crate::matrix::MatrixMut;
+use std::ops::RangeInclusive;
 
 /// Why there is no decomposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +15,16 @@ pub enum Failure {
 }
 
 /// Magnitudes between which nothing is scaled.
-const RANGE: std::ops::RangeInclusive<f64> = 1e-120..=1e120;
+const RANGE: RangeInclusive<f64> = 1e-120..=1e120;
 
 /// The power of two by which a matrix was divided, as two factors: that of a subnormal number has no reciprocal in f64.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale([f64; 2]);
 
 impl Scale {
+    /// Of a matrix that was not scaled.
+    pub(crate) const NONE: Self = Self([1.0; 2]);
+
     /// What was computed of the scaled matrix, multiplied.
     pub(crate) fn undone<T: Field<Real = f64>>(self, value: T) -> T {
         value.scaled(self.0[0]).scaled(self.0[1])
@@ -34,6 +38,14 @@ impl Scale {
 
 /// Divides `a` by a power of two if its largest number is extreme.
 pub(crate) fn scale<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Result<Scale, Failure> {
+    scale_to_range(a, &RANGE)
+}
+
+/// Divides `a` by a power of two if the magnitude of its largest number is out of a range around 1.
+pub(crate) fn scale_to_range<T: Field<Real = f64>>(
+    a: &mut MatrixMut<'_, T>,
+    range: &RangeInclusive<f64>,
+) -> Result<Scale, Failure> {
     let mut largest = 0f64;
     for j in 0..a.columns() {
         for x in a.column(j).iter() {
@@ -43,8 +55,8 @@ pub(crate) fn scale<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Result<Sc
             largest = largest.max(x.pivot_size().min(f64::MAX));
         }
     }
-    if largest == 0.0 || RANGE.contains(&largest) {
-        return Ok(Scale([1.0; 2]));
+    if largest == 0.0 || range.contains(&largest) {
+        return Ok(Scale::NONE);
     }
     let exponent = largest.log2().floor() as i32;
     let factors = [exponent / 2, exponent - exponent / 2].map(|half| f64::from(half).exp2());

@@ -3,12 +3,14 @@
 //! blocks of two rows: Francis, "The QR transformation" (1961).
 
 use crate::field::{Field, Real};
+use crate::instructions::with_processor_vectors;
 use crate::matrix::MatrixMut;
 use crate::qr::apply_adjoint;
 use crate::reflector::{add_multiple, reflector};
 use crate::scaling::Failure;
 use flambeau_core::Complex;
 use flambeau_gemm::scratch;
+use flambeau_parallel::for_each_task;
 use std::ops::Range;
 
 /// Steps for each eigenvalue after which the iteration is given up.
@@ -19,6 +21,14 @@ const EXCEPTIONAL: usize = 10;
 /// Reduces the rows and columns in `active` to Hessenberg form. What is outside of them is triangular already. The vectors of the
 /// reflectors remain below the subdiagonal.
 pub(crate) fn hessenberg<T: Field>(a: &mut MatrixMut<'_, T>, active: &Range<usize>, tau: &mut [T]) {
+    with_processor_vectors(
+        #[inline(always)]
+        || reduce_columns(a, active, tau),
+    );
+}
+
+#[inline(always)]
+fn reduce_columns<T: Field>(a: &mut MatrixMut<'_, T>, active: &Range<usize>, tau: &mut [T]) {
     let (n, end) = (a.rows(), active.end);
     let (mut v, mut product) = (scratch::filled(T::ZERO, n), scratch::filled(T::ZERO, n));
     for k in active.start..end.saturating_sub(2) {
@@ -85,7 +95,7 @@ pub(crate) fn negligible_size(n: usize) -> f64 {
 /// The iteration on the Hessenberg matrix `h`, whose transformations are collected in `q` if there is one.
 pub(crate) struct Iteration<'a, T> {
     pub(crate) h: MatrixMut<'a, T>,
-    pub(crate) q: Option<MatrixMut<'a, T>>,
+    pub(crate) q: Basis<'a, T>,
     pub(crate) active: Range<usize>,
 }
 
@@ -119,6 +129,7 @@ impl<T: Field<Real = f64>> Iteration<'_, T> {
                 self.step(start, last, shifts);
             }
         }
+        self.q.apply();
         Ok(())
     }
 
@@ -245,16 +256,21 @@ impl<T: Field<Real = f64>> Iteration<'_, T> {
     /// Applies a reflector to rows and columns from `k` on, and to the columns of `q`. Without `q` only the eigenvalues count, which
     /// depend on the block alone.
     fn reflect(&mut self, k: usize, width: usize, last: usize, v: &[T; 3], tau: T) {
+        with_processor_vectors(
+            #[inline(always)]
+            || self.reflect_rows_and_columns(k, width, last, v, tau),
+        );
+    }
+
+    #[inline(always)]
+    fn reflect_rows_and_columns(&mut self, k: usize, width: usize, last: usize, v: &[T; 3], tau: T) {
         let rows = (k + Self::WIDTH).min(last) + 1;
-        let columns = if self.q.is_some() { self.h.columns() } else { last + 1 };
+        let columns = if self.q.matrix.is_some() { self.h.columns() } else { last + 1 };
         for j in k..columns {
             reflect_column(&mut self.h.column(j)[k..k + width], v, tau);
         }
         reflect_from_right(self.h.reborrow().block(0, k, [rows, width]), v, tau);
-        if let Some(q) = &mut self.q {
-            let rows = q.rows();
-            reflect_from_right(q.reborrow().block(0, k, [rows, width]), v, tau);
-        }
+        self.q.push(Change::Reflection { first: k, width, v: *v, tau });
     }
 
     /// The eigenvalues of a block of two real rows. If they are real, a rotation makes the block triangular.
@@ -278,17 +294,8 @@ impl<T: Field<Real = f64>> Iteration<'_, T> {
             self.h.set(k, j, x.scaled(cosine) + y.scaled(sine));
             self.h.set(l, j, y.scaled(cosine) - x.scaled(sine));
         }
-        let rotate = |matrix: &mut MatrixMut<'_, T>, rows: usize| {
-            let (x, y) = matrix.two_columns(k, l);
-            for (x, y) in x[..rows].iter_mut().zip(y) {
-                (*x, *y) = (x.scaled(cosine) + y.scaled(sine), y.scaled(cosine) - x.scaled(sine));
-            }
-        };
-        rotate(&mut self.h, l + 1);
-        if let Some(q) = &mut self.q {
-            let rows = q.rows();
-            rotate(q, rows);
-        }
+        rotate_from_right(&mut self.h.reborrow().block(0, k, [l + 1, 2]), cosine, sine);
+        self.q.push(Change::Rotation { first: k, cosine, sine });
         self.h.set(k, k, T::from_real(values[0].re));
         self.h.set(l, l, T::from_real(values[1].re));
         self.h.set(l, k, T::ZERO);
@@ -296,8 +303,85 @@ impl<T: Field<Real = f64>> Iteration<'_, T> {
     }
 }
 
+/// What is multiplied to some columns of the basis from the right.
+#[derive(Clone, Copy)]
+enum Change<T> {
+    Reflection { first: usize, width: usize, v: [T; 3], tau: T },
+    Rotation { first: usize, cosine: f64, sine: f64 },
+}
+
+/// The basis of a Schur form, if it is computed. Its rows are independent, so changes are collected, and then applied to as many rows at
+/// once as fit the cache, by several threads.
+pub(crate) struct Basis<'a, T> {
+    matrix: Option<MatrixMut<'a, T>>,
+    waiting: Vec<Change<T>>,
+}
+
+impl<'a, T: Field<Real = f64>> Basis<'a, T> {
+    /// Rows of a panel.
+    const PANEL: usize = 64;
+    /// Changes for each column that are collected before they are applied.
+    const COLLECTED: usize = 16;
+
+    pub(crate) fn new(matrix: Option<MatrixMut<'a, T>>) -> Self {
+        Self { matrix, waiting: Vec::new() }
+    }
+
+    fn push(&mut self, change: Change<T>) {
+        let Some(matrix) = &self.matrix else { return };
+        scratch::push(&mut self.waiting, change);
+        if self.waiting.len() >= Self::COLLECTED * matrix.columns() {
+            self.apply();
+        }
+    }
+
+    /// Applies what is waiting.
+    fn apply(&mut self) {
+        let (Some(matrix), waiting) = (&mut self.matrix, &self.waiting) else { return };
+        let mut panels = scratch::with_capacity(matrix.rows().div_ceil(Self::PANEL));
+        let mut rest = matrix.reborrow();
+        while rest.rows() > Self::PANEL {
+            let (panel, below) = rest.split_rows(Self::PANEL);
+            panels.push(panel);
+            rest = below;
+        }
+        panels.push(rest);
+        for_each_task(panels, |mut panel| {
+            with_processor_vectors(
+                #[inline(always)]
+                || change_panel(&mut panel, waiting),
+            );
+        });
+        self.waiting.clear();
+    }
+}
+
+#[inline(always)]
+fn change_panel<T: Field<Real = f64>>(panel: &mut MatrixMut<'_, T>, changes: &[Change<T>]) {
+    let rows = panel.rows();
+    for change in changes {
+        match *change {
+            Change::Reflection { first, width, v, tau } => {
+                reflect_from_right(panel.reborrow().block(0, first, [rows, width]), &v, tau);
+            }
+            Change::Rotation { first, cosine, sine } => {
+                rotate_from_right(&mut panel.reborrow().block(0, first, [rows, 2]), cosine, sine);
+            }
+        }
+    }
+}
+
+/// Rotates two columns.
+#[inline(always)]
+fn rotate_from_right<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, cosine: f64, sine: f64) {
+    let (x, y) = a.two_columns(0, 1);
+    for (x, y) in x.iter_mut().zip(y) {
+        (*x, *y) = (x.scaled(cosine) + y.scaled(sine), y.scaled(cosine) - x.scaled(sine));
+    }
+}
+
 /// `x = H' x`, for the reflector `I - tau v v'` with `v[0] = 1`, of two or three elements.
-#[inline]
+#[inline(always)]
 fn reflect_column<T: Field>(x: &mut [T], v: &[T; 3], tau: T) {
     match x {
         [x, y] => {
@@ -313,6 +397,7 @@ fn reflect_column<T: Field>(x: &mut [T], v: &[T; 3], tau: T) {
 }
 
 /// `a = a H`, for a matrix of two or three columns.
+#[inline(always)]
 fn reflect_from_right<T: Field>(a: MatrixMut<'_, T>, v: &[T; 3], tau: T) {
     let (mut first, rest) = a.split_columns(1);
     let (mut second, mut third) = rest.split_columns(1);

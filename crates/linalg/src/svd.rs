@@ -2,6 +2,7 @@
 
 use crate::bidiagonal::iterate;
 use crate::field::Field;
+use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::qr::{apply_adjoint, householder_product};
 use crate::reflector::{add_multiple, reflector};
@@ -59,6 +60,19 @@ fn bidiagonalize<T: Field<Real = f64>>(
     [left_tau, right_tau]: [&mut [T]; 2],
     right: &mut [T],
 ) {
+    with_processor_vectors(
+        #[inline(always)]
+        || reduce_columns(a, [diagonal, off], [left_tau, right_tau], right),
+    );
+}
+
+#[inline(always)]
+fn reduce_columns<T: Field<Real = f64>>(
+    a: &mut MatrixMut<'_, T>,
+    [diagonal, off]: [&mut [f64]; 2],
+    [left_tau, right_tau]: [&mut [T]; 2],
+    right: &mut [T],
+) {
     let (rows, columns) = (a.rows(), a.columns());
     let count = off.len();
     let (mut v, mut product) = (scratch::filled(T::ZERO, count), scratch::filled(T::ZERO, rows));
@@ -83,6 +97,7 @@ fn bidiagonalize<T: Field<Real = f64>>(
 }
 
 /// `a = a - tau (a v) v'`, for the part of `a` below row `k` and right of column `k`.
+#[inline(always)]
 fn apply_from_right<T: Field>(a: &mut MatrixMut<'_, T>, k: usize, v: &[T], tau: T, product: &mut [T]) {
     if tau == T::ZERO {
         return;

@@ -1,6 +1,7 @@
 //! Residuals, orthogonality, LAPACK's formats, extreme inputs and threads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod batch;
 mod complex;
 mod factors;
 mod general;

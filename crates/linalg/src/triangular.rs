@@ -1,6 +1,7 @@
 //! Triangular systems, and inverses of triangular matrices.
 
 use crate::field::Field;
+use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 
 /// Rows of a diagonal block that is solved without products of matrices.
@@ -76,13 +77,17 @@ fn solve_leaf<T: Field>(l: &Matrix<'_, T>, unit: bool, b: &mut MatrixMut<'_, T>)
         for (i, row) in x.iter_mut().enumerate().take(n) {
             (0..lanes).for_each(|lane| row[lane] = b.at(i, first + lane));
         }
-        substitute(&rows, n, unit, &mut x);
+        with_processor_vectors(
+            #[inline(always)]
+            || substitute(&rows, n, unit, &mut x),
+        );
         for (i, row) in x.iter().enumerate().take(n) {
             (0..lanes).for_each(|lane| b.set(i, first + lane, row[lane]));
         }
     }
 }
 
+#[inline(always)]
 fn substitute<T: Field>(rows: &[[T; LEAF]; LEAF], n: usize, unit: bool, x: &mut [[T; LANES]; LEAF]) {
     for (i, row) in rows.iter().enumerate().take(n) {
         let (known, rest) = x.split_at_mut(i);

@@ -15,8 +15,9 @@ use crate::{Outcome, root};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What is timed: chosen workloads, or all operators of the operator table, in several sizes, types and layouts, from Python.
-    #[arg(long, value_enum, default_value_t = Table::Workloads)]
+    /// What is timed: `main` is the table in the README; `linalg` has Fourier transforms, decompositions and complex numbers; `ops` has
+    /// all operators of the operator table, in several sizes, types and layouts, from Python.
+    #[arg(long, value_enum, default_value_t = Table::Main)]
     table: Table,
     /// Of the operators' cases, times this number, drawn by `--seed`.
     #[arg(long)]
@@ -57,16 +58,33 @@ pub(crate) struct Options {
     history: bool,
 }
 
-/// What is timed.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// A set of workloads with geometric means of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Table {
-    /// The workloads of `crates/flambeau/benches`.
-    Workloads,
-    /// The rows of the operator table.
+    Main,
+    Linalg,
     Ops,
 }
 
-const TORCH: &str = "crates/flambeau/benches/workloads/torch_workloads.py";
+impl Table {
+    /// The name, as our program of workloads spells it.
+    fn name(self) -> &'static str {
+        match self {
+            Table::Main => "main",
+            Table::Linalg => "linalg",
+            Table::Ops => "ops",
+        }
+    }
+
+    /// The program with the same workloads in PyTorch.
+    fn torch(self) -> &'static str {
+        match self {
+            Table::Main => "crates/flambeau/benches/workloads/torch_workloads.py",
+            Table::Linalg => "crates/flambeau/benches/workloads/torch_linear_algebra.py",
+            Table::Ops => operators::WORKER,
+        }
+    }
+}
 
 /// The workload whose result is uninitialised memory.
 const UNINITIALISED: &str = "dispatch.empty4";
@@ -88,14 +106,23 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     if options.history {
         let mut command = ours();
-        command.args(arguments(options)).args(["--criterion", &options.filter]);
+        command.args(arguments(options)).args([
+            "--table",
+            options.table.name(),
+            "--criterion",
+            &options.filter,
+        ]);
         let status = command.current_dir(root()).status()?;
         return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let mut floors = Floors::new()?;
     let runs = all(options, &mut floors)?;
     let opponents = [THEIRS, KEEPING, BESIDE].map(|who| runs.get(who).map(|theirs| (who, theirs)));
-    let outcome = compare(&runs[OURS], &opponents.into_iter().flatten().collect::<Vec<_>>(), &floors);
+    let opponents: Vec<_> = opponents.into_iter().flatten().collect();
+    let outcome = compare(&runs[OURS], &opponents, &floors);
+    if options.table == Table::Linalg {
+        opponents.iter().for_each(|opponent| means_by_operator(&runs[OURS], *opponent));
+    }
     shares(&runs[OURS], &floors);
     if let Some(beside) = runs.get(BESIDE) {
         slowest(&runs[OURS], beside, options.threads);
@@ -192,7 +219,7 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
     sides.extend(options.against.as_ref().map(|_| THEIRS));
     sides.extend(options.keep.then_some(KEEPING));
     sides.extend(options.busy.then_some(BESIDE));
-    let names = output(ours().arg("--list").arg(&options.filter))?;
+    let names = output(ours().args(["--list", "--table", options.table.name()]).arg(&options.filter))?;
     let names: Vec<&str> = names.lines().collect();
     let bar = progress(names.len() * usize::from(options.rounds))?;
     let mut runs = Runs::from([(OURS, BTreeMap::new())]);
@@ -216,7 +243,8 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
                         runs.entry(who).or_default().entry(name.to_owned()).or_default().push(one);
                     }
                 }
-                if round == 0 {
+                // The minimum work is known of the main table's workloads.
+                if round == 0 && options.table == Table::Main {
                     let machine = machine(options)?;
                     floors.set_machine(name, machine);
                     machines.push(machine);
@@ -267,7 +295,9 @@ fn command(who: &str, options: &Options) -> Command {
         command.env("GLIBC_TUNABLES", KEEP);
     }
     if [THEIRS, KEEPING].contains(&who) {
-        command.arg(TORCH);
+        command.arg(options.table.torch());
+    } else {
+        command.args(["--table", options.table.name()]);
     }
     command.args(arguments(options));
     command
@@ -316,6 +346,26 @@ fn compare(
         println!("geometric mean {:.2} ({who}, {rows} workloads)", (sum / f64::from(rows.max(1))).exp());
     }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The family and the operator of a workload: its name up to the type.
+fn operator(workload: &str) -> &str {
+    workload.split('_').next().unwrap_or(workload)
+}
+
+/// Prints the geometric mean of the ratios of each operator, the smallest ratio, and whose it is.
+fn means_by_operator(
+    ours: &BTreeMap<String, Vec<Measured>>,
+    (who, theirs): (&str, &BTreeMap<String, Vec<Measured>>),
+) {
+    println!("by operator ({who})");
+    let ratios = ours.iter().filter_map(|(name, runs)| Some((name.as_str(), ratio(theirs.get(name)?, runs))));
+    for group in ratios.collect::<Vec<_>>().chunk_by(|a, b| operator(a.0) == operator(b.0)) {
+        let mean = group.iter().map(|(_, ratio)| ratio.ln()).sum::<f64>() / group.len() as f64;
+        if let Some((name, smallest)) = group.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
+            println!("{:32} {:>8.2}, smallest {smallest:.2} ({name})", operator(name), mean.exp());
+        }
+    }
 }
 
 /// Whether both computed the same up to the rounding of f32 sums in different orders. A result without check values is not compared.

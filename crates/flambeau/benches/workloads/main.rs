@@ -10,6 +10,7 @@ mod elementwise;
 mod growth;
 mod index;
 mod linalg;
+mod linear_algebra;
 mod machine;
 mod measure;
 mod models;
@@ -68,6 +69,9 @@ struct Options {
     /// Times operators at sizes from 1 to ten million instead.
     #[arg(long)]
     growth: bool,
+    /// The table: `main`, or `linalg` with Fourier transforms, decompositions and complex numbers.
+    #[arg(long, default_value = "main")]
+    table: String,
     /// Prints the names of the workloads instead.
     #[arg(long)]
     list: bool,
@@ -92,9 +96,10 @@ fn main() -> Result<()> {
     let mut criterion = Criterion::default().measurement_time(Duration::from_secs_f64(options.seconds));
     let families = [dispatch::workloads, elementwise::workloads, reduce::workloads, index::workloads];
     let more = [linalg::workloads, nn::workloads, models::workloads];
-    let all: Vec<Workload> = match options.growth {
-        true => growth::workloads(),
-        false => families.into_iter().chain(more).flat_map(|family| family()).collect(),
+    let all: Vec<Workload> = match options.table.as_str() {
+        _ if options.growth => growth::workloads(),
+        "linalg" => linear_algebra::workloads(),
+        _ => families.into_iter().chain(more).flat_map(|family| family()).collect(),
     };
     if options.serve {
         return serve(&all, options.seconds);

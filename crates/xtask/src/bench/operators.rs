@@ -17,7 +17,7 @@ use crate::python;
 use crate::worker::{Worker, both_orders, output, progress};
 use crate::{Outcome, root};
 
-const WORKER: &str = "tests/bench/worker.py";
+pub(super) const WORKER: &str = "tests/bench/worker.py";
 
 /// The elements of the largest tensor of a call: 16 KiB, half a MiB and 32 MiB of f32.
 const SIZES: [(&str, usize); 3] = [("L1", 1 << 12), ("L2", 1 << 17), ("memory", 1 << 23)];

@@ -7,7 +7,7 @@ use super::matrices::{
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
-use flambeau_linalg::MatrixMut;
+use flambeau_linalg::{batch_length, cholesky_batch};
 
 /// The factor, and LAPACK's `info`.
 pub fn linalg_cholesky_ex(self_: &Tensor, upper: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
@@ -22,10 +22,9 @@ pub fn linalg_cholesky_ex(self_: &Tensor, upper: bool, check_errors: bool) -> Re
         ops::fill__scalar(&info, Scalar::Int(0))?;
     } else if self_.device().is_cpu() {
         dispatch_all_types!(wide_floats_and_complex, self_.dtype(), NAME, T => with_slices(NAME, &[], &[&factor, &info], |s| {
-            let items = s.write::<T>(0)?.chunks_exact_mut(n * n).zip(s.write::<i32>(1)?);
-            for_each_matrix(items, n * n * n, |(factor, info)| {
-                *info = flambeau_linalg::cholesky(MatrixMut::new(factor, n, n, n));
-            });
+            let length = batch_length(&[n]);
+            let items = s.write::<T>(0)?.chunks_mut(length * n * n).zip(s.write::<i32>(1)?.chunks_mut(length));
+            for_each_matrix(items, length * n * n * n, |(factors, info)| cholesky_batch(factors, n, info));
             Ok(())
         }))?;
     }

@@ -5,10 +5,10 @@ use super::matrices::{
     new, square_size, widest, with_sizes,
 };
 use crate::native::guarded_slices::with_slices;
-use crate::{Tensor, ops};
+use crate::{Tensor, ops, scratch};
 use bytemuck::Pod;
 use flambeau_core::{Complex, Result, ScalarType, bail};
-use flambeau_linalg::{Field, MatrixMut, hermitian};
+use flambeau_linalg::{SpectralInLanes, batch_length, hermitian_batch};
 
 /// Eigenvalues in ascending order, and eigenvectors as columns if `compute_v`. Computed in f64, so that those of f32 matrices are right
 /// to the last digit.
@@ -38,7 +38,7 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
     Ok((ops::to_dtype(&values, a.dtype().to_real(), false, false, None)?, vectors))
 }
 
-fn decompose<T: Field<Real = f64> + Pod>(
+fn decompose<T: SpectralInLanes + Pod>(
     name: &str,
     work: &Tensor,
     values: &Tensor,
@@ -47,10 +47,15 @@ fn decompose<T: Field<Real = f64> + Pod>(
 ) -> Result<()> {
     let n = work.sizes()[work.dim() - 1] as usize;
     with_slices(name, &[], &[work, values, info], |s| {
-        let matrices = s.write::<T>(0)?.chunks_exact_mut(n * n);
-        let items = matrices.zip(s.write::<f64>(1)?.chunks_exact_mut(n)).zip(s.write::<i32>(2)?);
-        for_each_matrix(items, 4 * n * n * n, |((a, values), info)| {
-            *info = info_of(hermitian(MatrixMut::new(a, n, n, n), values, vectors));
+        let length = batch_length(&[n]);
+        let matrices = s.write::<T>(0)?.chunks_mut(length * n * n);
+        let items = matrices
+            .zip(s.write::<f64>(1)?.chunks_mut(length * n))
+            .zip(s.write::<i32>(2)?.chunks_mut(length));
+        for_each_matrix(items, length * 4 * n * n * n, |((a, values), info)| {
+            let mut results = scratch::filled(Ok(()), info.len());
+            hermitian_batch(a, n, values, vectors, &mut results);
+            info.iter_mut().zip(results).for_each(|(info, result)| *info = info_of(result));
         });
         Ok(())
     })

@@ -7,7 +7,7 @@ use super::matrices::{
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
-use flambeau_linalg::{Field, Matrix, MatrixMut, System, lu, solve_factored};
+use flambeau_linalg::{Field, InLanes, System, batch_length, lu_batch, solve_factored_batch};
 
 /// The factors in one tensor, the pivots, and LAPACK's `info`.
 pub fn linalg_lu_factor_ex(a: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
@@ -40,7 +40,7 @@ pub(super) fn factor(name: &str, a: &Tensor, pivot: bool) -> Result<(Tensor, Ten
     Ok((factors, pivots, info))
 }
 
-fn factor_each<T: Field>(
+fn factor_each<T: InLanes>(
     factors: &mut [T],
     [rows, columns]: [usize; 2],
     pivots: &mut [i32],
@@ -48,9 +48,11 @@ fn factor_each<T: Field>(
     pivoting: bool,
 ) {
     let count = rows.min(columns);
-    let items = factors.chunks_exact_mut(rows * columns).zip(pivots.chunks_exact_mut(count)).zip(info);
-    for_each_matrix(items, rows * columns * count, |((factors, pivots), info)| {
-        *info = lu(MatrixMut::new(factors, rows, columns, rows), pivots, pivoting);
+    let length = batch_length(&[rows, columns]);
+    let items = factors.chunks_mut(length * rows * columns).zip(pivots.chunks_mut(length * count));
+    let items = items.zip(info.chunks_mut(length));
+    for_each_matrix(items, length * rows * columns * count, |((factors, pivots), info)| {
+        lu_batch(factors, [rows, columns], pivots, info, pivoting);
     });
 }
 
@@ -217,10 +219,11 @@ fn solve_each(name: &str, factors: &Tensor, pivots: &Tensor, system: System, x: 
     dispatch_all_types!(wide_floats_and_complex, x.dtype(), name, T => with_slices(name, &[factors, pivots], &[x], |s| {
         let (factors, pivots) = (s.read::<T>(0)?, s.read::<i32>(1)?);
         ensure_in_range(name, pivots, n)?;
-        let items = s.write::<T>(0)?.chunks_exact_mut(n * columns).enumerate();
-        for_each_matrix(items, n * n * columns, |(at, x)| {
-            let factors = Matrix::new(&factors[at * n * n..(at + 1) * n * n], n, n, n);
-            solve_factored(factors, &pivots[at * n..(at + 1) * n], system, MatrixMut::new(x, n, columns, n));
+        let length = batch_length(&[n, columns]);
+        let items = factors.chunks(length * n * n).zip(pivots.chunks(length * n));
+        let items = items.zip(s.write::<T>(0)?.chunks_mut(length * n * columns));
+        for_each_matrix(items, length * n * n * columns, |((factors, pivots), x)| {
+            solve_factored_batch(factors, n, pivots, system, x, columns);
         });
         Ok(())
     }))

@@ -4,7 +4,7 @@
 use crate::native::guarded_slices::with_slices;
 use crate::parallel::parallel_for;
 use crate::structured::TensorSpec;
-use crate::{Tensor, ops, scratch};
+use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, error, shape};
 use flambeau_linalg::Failure;
 use std::sync::{Mutex, PoisonError};
@@ -96,7 +96,40 @@ pub(super) fn columns_as(name: &str, tensor: &Tensor, dtype: ScalarType) -> Resu
 
 /// A copy of column-major matrices.
 pub(super) fn columns_of(name: &str, tensor: &Tensor) -> Result<Tensor> {
-    columns_as(name, tensor, tensor.dtype())
+    let &[.., rows, columns] = tensor.sizes() else { return columns_as(name, tensor, tensor.dtype()) };
+    let is_small = rows.max(columns) <= SMALL && rows.min(columns) > 1 && tensor.numel() > 0;
+    let has_kernel = matches!(tensor.dtype().to_real(), ScalarType::F32 | ScalarType::F64);
+    if !(is_small && has_kernel && tensor.device().is_cpu() && tensor.is_contiguous()) {
+        return columns_as(name, tensor, tensor.dtype());
+    }
+    let made = new_columns(name, tensor, tensor.sizes(), tensor.dtype())?;
+    let sizes = [rows as usize, columns as usize];
+    dispatch_all_types!(wide_floats_and_complex, tensor.dtype(), name, T => {
+        with_slices(name, &[tensor], &[&made], |s| {
+            transpose_each::<T>(s.read(0)?, s.write(0)?, sizes);
+            Ok(())
+        })
+    })?;
+    Ok(made)
+}
+
+/// Rows and columns of matrices that are too small for a general copy, which starts anew for each row.
+const SMALL: i64 = 32;
+
+/// Copies row-major matrices to column-major ones.
+fn transpose_each<T: Copy + Send + Sync>(from: &[T], to: &mut [T], [rows, columns]: [usize; 2]) {
+    const RUN: usize = 64;
+    let size = rows * columns;
+    let items = from.chunks(RUN * size).zip(to.chunks_mut(RUN * size));
+    for_each_matrix(items, RUN * size, |(from, to)| {
+        for (from, to) in from.chunks_exact(size).zip(to.chunks_exact_mut(size)) {
+            for (j, column) in to.chunks_exact_mut(rows).enumerate() {
+                for (x, row) in column.iter_mut().zip(from.chunks_exact(columns)) {
+                    *x = row[j];
+                }
+            }
+        }
+    });
 }
 
 /// A row-major copy.

@@ -7,7 +7,7 @@ use super::matrices::{
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, bail, ensure};
-use flambeau_linalg::{Matrix, MatrixMut, householder_product, multiply_by_q};
+use flambeau_linalg::{Matrix, MatrixMut, batch_length, householder_product_batch, multiply_by_q, qr_batch};
 
 /// R and the vectors of the reflectors in one matrix, and `tau`: LAPACK's `geqrf`.
 pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
@@ -19,10 +19,10 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     if tau.numel() > 0 && self_.device().is_cpu() {
         let [rows, columns, count] = [rows, columns, count].map(|size| size as usize);
         dispatch_all_types!(wide_floats_and_complex, self_.dtype(), NAME, T => with_slices(NAME, &[], &[&a, &tau], |s| {
-            let items = s.write::<T>(0)?.chunks_exact_mut(rows * columns).zip(s.write::<T>(1)?.chunks_exact_mut(count));
-            for_each_matrix(items, rows * columns * count, |(a, tau)| {
-                flambeau_linalg::qr(MatrixMut::new(a, rows, columns, rows), tau);
-            });
+            let length = batch_length(&[rows, columns]);
+            let items = s.write::<T>(0)?.chunks_mut(length * rows * columns);
+            let items = items.zip(s.write::<T>(1)?.chunks_mut(length * count));
+            for_each_matrix(items, length * rows * columns * count, |(a, tau)| qr_batch(a, [rows, columns], tau));
             Ok(())
         }))?;
     }
@@ -59,19 +59,28 @@ fn check_reflectors(name: &str, input: &Tensor, tau: &Tensor) -> Result<[i64; 3]
 /// The first columns of the product of reflectors: LAPACK's `orgqr`.
 pub fn linalg_householder_product(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
     const NAME: &str = "linalg.householder_product";
-    let [rows, columns, count] = check_reflectors(NAME, input, tau)?.map(|size| size as usize);
-    let (q, tau) = (columns_of(NAME, input)?, dense(tau)?);
+    let [rows, columns, _] = check_reflectors(NAME, input, tau)?;
+    let q = columns_of(NAME, input)?;
+    form_product(NAME, &q, [rows as usize, columns as usize], &dense(tau)?)?;
+    Ok(q)
+}
+
+/// Overwrites column-major matrices, which hold the vectors of reflectors, with the first columns of their products.
+fn form_product(name: &str, q: &Tensor, [rows, columns]: [usize; 2], tau: &Tensor) -> Result<()> {
+    let count = tau.sizes().last().map_or(0, |count| *count as usize);
     if q.numel() > 0 && q.device().is_cpu() {
-        dispatch_all_types!(wide_floats_and_complex, q.dtype(), NAME, T => with_slices(NAME, &[&tau], &[&q], |s| {
-            let tau = s.read::<T>(0)?;
-            let items = s.write::<T>(0)?.chunks_exact_mut(rows * columns).enumerate();
-            for_each_matrix(items, rows * columns * count, |(at, q)| {
-                householder_product(MatrixMut::new(q, rows, columns, rows), &tau[at * count..(at + 1) * count]);
+        dispatch_all_types!(wide_floats_and_complex, q.dtype(), name, T => with_slices(name, &[tau], &[q], |s| {
+            let (tau, length) = (s.read::<T>(0)?, batch_length(&[rows, columns]));
+            let items = s.write::<T>(0)?.chunks_mut(length * rows * columns).enumerate();
+            for_each_matrix(items, length * rows * columns * count, |(at, q)| {
+                let first = at * length * count;
+                let tau = &tau[first..first + q.len() / (rows * columns) * count];
+                householder_product_batch(q, [rows, columns], tau, count);
             });
             Ok(())
         }))?;
     }
-    Ok(q)
+    Ok(())
 }
 
 /// As [`linalg_householder_product`].
@@ -145,11 +154,18 @@ pub fn linalg_qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     if mode == "r" {
         return Ok((new(NAME, a, &[0], a.dtype())?, r));
     }
-    let q = new_columns(NAME, a, &with_sizes(batch_sizes(a), &[rows, height]), a.dtype())?;
-    let shared = columns.min(height);
-    ops::fill__scalar(&q, Scalar::Int(0))?;
-    ops::copy_(&ops::narrow(&q, -1, 0, shared)?, &ops::narrow(&factors, -1, 0, shared)?, false)?;
-    Ok((linalg_householder_product(&q, &tau)?, r))
+    let q = if columns == height {
+        // R is a copy, so that the vectors may be overwritten.
+        factors
+    } else {
+        let q = new_columns(NAME, a, &with_sizes(batch_sizes(a), &[rows, height]), a.dtype())?;
+        let shared = columns.min(height);
+        ops::fill__scalar(&q, Scalar::Int(0))?;
+        ops::copy_(&ops::narrow(&q, -1, 0, shared)?, &ops::narrow(&factors, -1, 0, shared)?, false)?;
+        q
+    };
+    form_product(NAME, &q, [rows as usize, height as usize], &tau)?;
+    Ok((q, r))
 }
 
 /// [`linalg_qr`], reduced where `some`.

@@ -8,7 +8,7 @@ use super::matrices::{
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::Result;
-use flambeau_linalg::{Matrix, MatrixMut, Triangular};
+use flambeau_linalg::{batch_length, solve_triangular_batch};
 
 /// The solution of `A X = B` or, where `left` is false, of `X A = B`, for a triangular `A`.
 pub fn linalg_solve_triangular(
@@ -30,13 +30,10 @@ pub fn linalg_solve_triangular(
         let (a, n) = (columns_of(NAME, &a)?, n as usize);
         let columns = x.numel() as usize * n / a.numel() as usize;
         dispatch_all_types!(wide_floats_and_complex, x.dtype(), NAME, T => with_slices(NAME, &[&a], &[&x], |s| {
-            let a = s.read::<T>(0)?;
-            let items = s.write::<T>(0)?.chunks_exact_mut(n * columns).enumerate();
-            for_each_matrix(items, n * n * columns, |(at, x)| {
-                let matrix = Matrix::new(&a[at * n * n..(at + 1) * n * n], n, n, n);
-                let a = Triangular { matrix, upper, unit: unitriangular };
-                let a = if left { a } else { a.transposed() };
-                a.solve(MatrixMut::new(x, n, columns, n));
+            let length = batch_length(&[n, columns]);
+            let items = s.read::<T>(0)?.chunks(length * n * n).zip(s.write::<T>(0)?.chunks_mut(length * n * columns));
+            for_each_matrix(items, length * n * n * columns, |(a, x)| {
+                solve_triangular_batch(a, n, [upper, unitriangular, !left], x, columns);
             });
             Ok(())
         }))?;

@@ -5,10 +5,10 @@ use super::matrices::{
     matrix_sizes, mh, new, new_columns, widest, with_sizes,
 };
 use crate::native::guarded_slices::with_slices;
-use crate::{Tensor, ops};
+use crate::{Tensor, ops, scratch};
 use bytemuck::Pod;
 use flambeau_core::{Complex, Result, Scalar, ScalarType, ensure};
-use flambeau_linalg::{Field, MatrixMut};
+use flambeau_linalg::{SpectralInLanes, batch_length, svd_batch};
 
 /// U, S and the conjugate transpose of V, of which U and V have no elements unless `compute_uv`. Computed in f64, so that singular
 /// values of f32 matrices are right to the last digit.
@@ -64,7 +64,7 @@ fn identities(vectors: &Tensor) -> Result<()> {
 }
 
 /// Decomposes tall matrices: `vectors` are the left and the right ones.
-fn decompose<T: Field<Real = f64> + Pod>(
+fn decompose<T: SpectralInLanes + Pod>(
     name: &str,
     [work, values]: [&Tensor; 2],
     vectors: [&Tensor; 2],
@@ -78,24 +78,26 @@ fn decompose<T: Field<Real = f64> + Pod>(
         let (left, right) = (s.write::<T>(2)?, s.write::<T>(3)?);
         let width = if compute { left.len() / count / rows } else { 0 };
         // Empty parts where no vectors are computed.
-        let mut parts =
-            Parts { left, right, sizes: [rows * width, if compute { columns * columns } else { 0 }] };
-        let sides = (0..count).map(|_| parts.next());
-        let matrices = s.write::<T>(0)?.chunks_exact_mut(rows * columns);
-        let items =
-            matrices.zip(s.write::<f64>(1)?.chunks_exact_mut(columns)).zip(s.write::<i32>(4)?).zip(sides);
-        for_each_matrix(items, 6 * rows * columns * columns, |(((a, values), info), [left, right])| {
-            let vectors = compute.then(|| {
-                (MatrixMut::new(left, rows, width, rows), MatrixMut::new(right, columns, columns, columns))
-            });
-            *info = info_of(flambeau_linalg::svd(MatrixMut::new(a, rows, columns, rows), values, vectors));
+        let length = batch_length(&[rows, columns]);
+        let sizes = [rows * width, if compute { columns * columns } else { 0 }].map(|size| length * size);
+        let mut parts = Parts { left, right, sizes };
+        let sides = (0..count.div_ceil(length)).map(|_| parts.next());
+        let matrices = s.write::<T>(0)?.chunks_mut(length * rows * columns);
+        let items = matrices.zip(s.write::<f64>(1)?.chunks_mut(length * columns));
+        let items = items.zip(s.write::<i32>(4)?.chunks_mut(length)).zip(sides);
+        let work = length * 6 * rows * columns * columns;
+        for_each_matrix(items, work, |(((a, values), info), [left, right])| {
+            let mut results = scratch::filled(Ok(()), info.len());
+            let vectors = compute.then_some((left, width, right));
+            svd_batch(a, [rows, columns], values, vectors, &mut results);
+            info.iter_mut().zip(results).for_each(|(info, result)| *info = info_of(result));
         });
         Ok(())
     })?;
     ensure_solved(name, &info, Problem::SingularValues)
 }
 
-/// The vectors of one matrix after another.
+/// The vectors of some matrices after those of others; the last ones may be fewer.
 struct Parts<'a, T> {
     left: &'a mut [T],
     right: &'a mut [T],
@@ -105,7 +107,8 @@ struct Parts<'a, T> {
 impl<'a, T> Parts<'a, T> {
     fn next(&mut self) -> [&'a mut [T]; 2] {
         let take = |from: &mut &'a mut [T], size: usize| {
-            let (first, rest) = std::mem::take(from).split_at_mut(size);
+            let all = std::mem::take(from);
+            let (first, rest) = all.split_at_mut(size.min(all.len()));
             *from = rest;
             first
         };

@@ -1,13 +1,11 @@
-//! Products of complex matrices: four products of the matrices of their parts, `(a + ib)(c + id) = ac - bd + i(ad + bc)`.
-//!
-//! Each part of a result is the difference or sum of two sums of products, which are rounded separately: errors are bounded as those of the
-//! real product, by the sum of the absolute values of the products. Three products would do, but have twice the error, and make NaN of
-//! infinities.
+//! Products of complex matrices, with the sums and factors of `addmm` and its relatives.
+#![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
-use crate::native::shape::complex_views::view_as_real;
-use crate::structured::TensorSpec;
-use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar};
+use super::Batch;
+use crate::gemm::{ComplexGemm, Gemm, GemmElement, Isa, complex_gemm_batch};
+use crate::structured::{TensorSpec, with_guards};
+use crate::{Tensor, ops, scratch};
+use flambeau_core::{Complex, Element, Result, Scalar, ScalarType};
 
 /// `out = alpha * a b`, plus `beta` times an addend if there is one.
 pub(super) fn scaled_product(
@@ -16,17 +14,11 @@ pub(super) fn scaled_product(
     addend: Option<(&Tensor, Scalar)>,
     alpha: Scalar,
 ) -> Result<()> {
-    let (left, right) = (parts(a)?, parts(b)?);
-    let real = TensorSpec::like(out, out.sizes()).with_dtype(out.dtype().to_real());
-    let product = |i: usize, j: usize| -> Result<Tensor> {
-        let made = real.allocate(name)?;
-        super::scaled_product(name, [&left[i], &right[j], &made], None, Scalar::Int(1))?;
-        Ok(made)
-    };
+    if alpha == Scalar::Int(1) && addend.is_none() {
+        return product(name, [a, b, out]);
+    }
     let made = TensorSpec::like(out, out.sizes()).allocate(name)?;
-    let [re, im] = parts(&made)?;
-    ops::sub_out(&product(0, 0)?, &product(1, 1)?, Scalar::Int(1), &re)?;
-    ops::add_out(&product(0, 1)?, &product(1, 0)?, Scalar::Int(1), &im)?;
+    product(name, [a, b, &made])?;
     if alpha != Scalar::Int(1) {
         ops::mul__scalar(&made, alpha)?;
     }
@@ -37,8 +29,45 @@ pub(super) fn scaled_product(
     ops::copy_(out, &made, false)
 }
 
-/// The real and the imaginary parts.
-fn parts(tensor: &Tensor) -> Result<[Tensor; 2]> {
-    let both = view_as_real(tensor)?;
-    Ok([ops::select_int(&both, -1, 0)?, ops::select_int(&both, -1, 1)?])
+/// `out = a b`.
+fn product(name: &str, operands: [&Tensor; 3]) -> Result<()> {
+    match operands[2].dtype() {
+        ScalarType::Complex64 => product_of::<f32>(name, operands),
+        _ => product_of::<f64>(name, operands),
+    }
+}
+
+/// The same for complex numbers of one type.
+fn product_of<T: GemmElement<Scalar: Element>>(name: &str, [a, b, out]: [&Tensor; 3]) -> Result<()> {
+    type Complexes<T> = Batch<Complex<T>>;
+    let of_out = if a.dim() == 1 || out.dim() != 1 { Complexes::<T>::rows } else { Batch::columns };
+    let factor = |value: i64| <T::Scalar>::from_scalar(Scalar::Int(value));
+    with_guards(name, &[a, b], &[out], |guarded| {
+        let (x, y) = (Complexes::<T>::rows(guarded, a), Complexes::<T>::columns(guarded, b));
+        let z = of_out(guarded, out);
+        let item = |i| {
+            let product = Gemm {
+                m: x.sizes[0],
+                n: y.sizes[1],
+                k: x.sizes[1],
+                a: x.at(i).cast(),
+                a_strides: x.strides,
+                b: y.at(i).cast(),
+                b_strides: y.strides,
+                c: z.at(i).cast(),
+                c_strides: z.strides,
+                alpha: factor(1),
+                beta: factor(0),
+                addend: None,
+            };
+            ComplexGemm { product, conjugate: [false; 2] }
+        };
+        scratch::catch(|| {
+            // SAFETY: the guards are held; `out` has the product's shape, its elements are distinct, and it shares no storage with the
+            // operands (`TensorSpec::for_out` ensures both).
+            unsafe { complex_gemm_batch(Isa::detected(), z.count, item) };
+            Ok(())
+        })
+        .map_err(|e| e.in_operator(name))
+    })
 }

@@ -1,0 +1,30 @@
+//! Runs plain loops as they are compiled for the vectors of the processor: without this they would use those that all processors of the
+//! architecture have.
+//!
+//! Only the width of vectors changes. Products and sums are rounded separately and in the order in which they are written, so results
+//! have the same bits for every instruction set.
+#![expect(unsafe_code, reason = "enters functions of an instruction set")]
+
+use flambeau_vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
+
+/// Loops as a kernel.
+struct Loops<F>(F);
+
+impl<F> CodegenAnchor for Loops<F> {
+    type Anchor = Self;
+}
+
+impl<I: Isa, R, F: FnOnce() -> R> Kernel<I, R> for Loops<F> {
+    #[inline(always)]
+    unsafe fn run(self) -> R {
+        (self.0)()
+    }
+}
+
+/// Calls `loops`, which is compiled for each instruction set: it, and the functions with loops that it calls, must be
+/// `#[inline(always)]`.
+#[inline]
+pub(crate) fn with_processor_vectors<R>(loops: impl FnOnce() -> R) -> R {
+    // SAFETY: the kernel has no conditions.
+    unsafe { dispatch(Loops(loops)) }
+}
