@@ -6,7 +6,7 @@ use crate::instructions::with_processor_vectors;
 use crate::matrix::MatrixMut;
 use crate::qr::product_below_diagonal;
 use crate::reflector::{add_multiple, dot, reflector};
-use crate::rotations::{Rotations, length, order_of};
+use crate::rotations::{Rotations, order_of};
 use crate::scaling::{Failure, Scale, scale};
 use flambeau_gemm::scratch;
 
@@ -182,7 +182,7 @@ fn sweep<T: Field<Real = f64>>(d: &mut [f64], e: &mut [f64], part: Part, rotatio
     for i in (0..last).rev() {
         let (row, next) = (part.row(i), part.row(i + 1));
         let (f, b) = (s * e[part.between(i)], c * e[part.between(i)]);
-        let r = length(f, g);
+        let r = f.hypot(g);
         if i + 1 < last {
             e[part.between(i + 1)] = r;
         }

@@ -143,13 +143,6 @@ fn store<T: Copy>(from: &[T; PANEL], to: &mut [T]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
 }
 
-/// The length of the vector `(f, g)`.
-pub(crate) fn length(f: f64, g: f64) -> f64 {
-    // The matrix has been scaled so that squares are finite. Those of negligible numbers may vanish.
-    let square = f * f + g * g;
-    if square > 1e-280 { square.sqrt() } else { f.hypot(g) }
-}
-
 /// The rotation that maps `(f, g)` to `(r, 0)`: its cosine, its sine, and `r`.
 pub(crate) fn rotation_of(f: f64, g: f64) -> [f64; 3] {
     if g == 0.0 {
@@ -158,7 +151,7 @@ pub(crate) fn rotation_of(f: f64, g: f64) -> [f64; 3] {
     if f == 0.0 {
         return [0.0, 1f64.copysign(g), g.abs()];
     }
-    let r = length(f, g).copysign(f);
+    let r = f.hypot(g).copysign(f);
     [f / r, g / r, r]
 }
 
