@@ -15,6 +15,9 @@ use flambeau_parallel::for_each_task;
 /// The largest element of a vector while it is computed. Larger ones are scaled down, and the others with them.
 const LARGEST: f64 = 1e60;
 
+/// Rows from which on several threads compute vectors.
+const WORTH_THREADS: usize = 64;
+
 /// The eigenvalues of a matrix, in the order in which they are found on the diagonal of its Schur form, and eigenvectors as columns of
 /// norm 1. Those of a real matrix are real, or conjugates that follow each other, of which the first has the positive imaginary part.
 /// The largest element of a complex vector is real. `a` is overwritten with anything.
@@ -74,14 +77,19 @@ fn vectors_of_schur_form<T: Field<Real = f64>>(
 ) -> Vec<Complex<f64>> {
     let n = values.len();
     let mut vectors = scratch::filled(Complex::<f64>::ZERO, n * n);
-    let tasks = scratch::collect(vectors.chunks_exact_mut(n).enumerate());
-    for_each_task(tasks, |(index, x)| {
-        let value = values[index];
+    let solve = |(index, x): (usize, &mut [Complex<f64>])| {
+        let value: Complex<f64> = values[index];
         if !is_second::<T>(value) {
             let smallest = (f64::EPSILON * value.pivot_size()).max(negligible_size(n));
             BackSubstitution { t, value, smallest, x }.run(index);
         }
-    });
+    };
+    let columns = vectors.chunks_exact_mut(n).enumerate();
+    if n < WORTH_THREADS {
+        columns.for_each(solve);
+    } else {
+        for_each_task(scratch::collect(columns), solve);
+    }
     vectors
 }
 

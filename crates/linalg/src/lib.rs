@@ -38,8 +38,8 @@ mod tests;
 mod triangular;
 
 pub use batch::{
-    batch_length, cholesky_batch, hermitian_batch, householder_product_batch, lu_batch, qr_batch,
-    SingularVectors, solve_factored_batch, solve_triangular_batch, svd_batch,
+    SingularVectors, batch_length, cholesky_batch, hermitian_batch, householder_product_batch, lu_batch,
+    qr_batch, solve_factored_batch, solve_triangular_batch, svd_batch,
 };
 pub use cholesky::cholesky;
 pub use eig::eig;
