@@ -42,8 +42,8 @@ impl<A, T> CodegenAnchor for OnLanes<A, T> {
     type Anchor = Self;
 }
 
-/// An element type that small matrices are computed in lanes of. The functions are those of the crate, for all matrices of a batch; sizes are
-/// above 0 and at most [`LARGEST`].
+/// An element type of small matrices that are computed in lanes. The functions are those of the crate, for all matrices of a batch; sizes
+/// are above 0 and at most [`LARGEST`].
 pub trait InLanes: Field {
     /// `cholesky`
     #[doc(hidden)]

@@ -22,12 +22,12 @@ impl<T: InLanes> Algorithm<T> for Qr<'_, T> {
         for (matrices, tau) in groups.zip(self.tau.chunks_mut(L::LANES * count)) {
             packed.load(matrices);
             let (a, taus) = (packed.numbers(), packed_tau.numbers());
-            for j in 0..count {
+            for (j, tau) in taus.iter_mut().enumerate() {
                 let (known, rest) = a.split_at_mut((j + 1) * rows);
                 let vector = &mut known[j * rows + j..];
-                taus[j] = reflector(vector);
+                *tau = reflector(vector);
                 for column in rest.chunks_exact_mut(rows) {
-                    apply(&vector[1..], taus[j].conj(), &mut column[j..]);
+                    apply(&vector[1..], tau.conj(), &mut column[j..]);
                 }
             }
             packed.store(matrices);
