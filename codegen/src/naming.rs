@@ -219,6 +219,7 @@ fn scalar_type(name: &str) -> Option<&'static str> {
         "uint16" => "U16",
         "uint32" => "U32",
         "uint64" => "U64",
+        "complex32" | "chalf" => "Complex32",
         "complex64" | "cfloat" => "Complex64",
         "complex128" | "cdouble" => "Complex128",
         _ => return None,

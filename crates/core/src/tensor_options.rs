@@ -83,10 +83,10 @@ pub fn default_dtype() -> ScalarType {
 /// Changes [`default_dtype`] for the whole process.
 ///
 /// # Errors
-/// `Dtype` unless `dtype` is a floating point type.
+/// `Dtype` unless `dtype` is a floating point type with arithmetic.
 pub fn set_default_dtype(dtype: ScalarType) -> crate::Result<()> {
     crate::ensure!(
-        dtype.is_floating_point(),
+        dtype.is_floating_point() && !dtype.is_float8(),
         Dtype,
         "expected a floating point default dtype but got {dtype}"
     );

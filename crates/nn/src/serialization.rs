@@ -92,13 +92,12 @@ fn write(
     // Large elements first, so that all lie at multiples of their size.
     entries.sort_by_key(|(name, entry)| (std::cmp::Reverse(entry.dtype.size()), *name));
     let mut metadata = metadata.clone();
-    let complex: Vec<&str> = entries
-        .iter()
-        .filter(|(_, entry)| entry.dtype == ScalarType::Complex128)
-        .map(|(name, _)| name.as_str())
-        .collect();
-    if !complex.is_empty() {
-        metadata.insert(COMPLEX128_KEY.to_string(), header::json(&complex)?);
+    for (dtype, key) in COMPLEX_KEYS {
+        let of_type = entries.iter().filter(|(_, entry)| entry.dtype == dtype);
+        let names: Vec<&str> = of_type.map(|(name, _)| name.as_str()).collect();
+        if !names.is_empty() {
+            metadata.insert(key.to_string(), header::json(&names)?);
+        }
     }
     // The guards are released before the file is synchronised to the disk.
     atomic::replace(path, move |file| {
@@ -116,7 +115,7 @@ fn write(
 }
 
 /// The types that tensors have both here and in files.
-const TYPES: [(ScalarType, &str); 11] = [
+const TYPES: [(ScalarType, &str); 17] = [
     (ScalarType::Bool, "BOOL"),
     (ScalarType::U8, "U8"),
     (ScalarType::I8, "I8"),
@@ -128,11 +127,18 @@ const TYPES: [(ScalarType, &str); 11] = [
     (ScalarType::F32, "F32"),
     (ScalarType::F64, "F64"),
     (ScalarType::Complex64, "C64"),
+    (ScalarType::U16, "U16"),
+    (ScalarType::U32, "U32"),
+    (ScalarType::U64, "U64"),
+    (ScalarType::F8E4M3FN, "F8_E4M3"),
+    (ScalarType::F8E5M2, "F8_E5M2"),
+    (ScalarType::F8E8M0FNU, "F8_E8M0"),
 ];
 
-/// The key of metadata with the names, as a JSON list, of tensors of complex128. The format has no code for that type: they are saved as
-/// f64, with a last dimension for the two parts.
-const COMPLEX128_KEY: &str = "flambeau.complex128";
+/// The keys of metadata with the names, as a JSON list, of tensors of complex types. The format has no code for these types: tensors are
+/// saved in the type of the parts, with a last dimension for the two.
+const COMPLEX_KEYS: [(ScalarType, &str); 2] =
+    [(ScalarType::Complex128, "flambeau.complex128"), (ScalarType::Complex32, "flambeau.complex32")];
 
 fn code_of(dtype: ScalarType) -> Result<&'static str> {
     let found = TYPES.iter().find(|(ours, _)| *ours == dtype);
@@ -170,7 +176,8 @@ fn contents(file: &mut File, size: u64) -> Result<(StateDict, Metadata)> {
         tensors.insert(name, tensor);
     }
     let mut metadata = header.metadata;
-    if let Some(names) = metadata.remove(COMPLEX128_KEY) {
+    for (_, key) in COMPLEX_KEYS {
+        let Some(names) = metadata.remove(key) else { continue };
         let names: Vec<String> = serde_json::from_str(&names).map_err(|e| fault(e.to_string()))?;
         for name in names {
             let tensor = tensors.get_mut(&name).ok_or_else(|| fault(format!("`{name}` is missing")))?;
@@ -193,6 +200,10 @@ fn elements(file: &mut File, sizes: &[i64], dtype: ScalarType) -> Result<Tensor>
         let parts: Vec<i64> = sizes.iter().copied().chain([2]).collect();
         return ops::view_as_complex(&elements(file, &parts, dtype.to_real())?);
     }
+    let unit = unit_of(dtype);
+    if unit != dtype {
+        return elements(file, sizes, unit)?.view_dtype(dtype);
+    }
     let tensor = Tensor::empty(sizes, dtype)?;
     dispatch_all_types!(numbers, dtype, "load", T => {
         let flat = tensor.view(&[tensor.geometry().numel()])?;
@@ -203,6 +214,17 @@ fn elements(file: &mut File, sizes: &[i64], dtype: ScalarType) -> Result<Tensor>
         }
     })?;
     Ok(tensor)
+}
+
+/// The type of the same size whose elements are read, for a type of which any bytes are an element; others stay.
+fn unit_of(dtype: ScalarType) -> ScalarType {
+    match dtype {
+        ScalarType::U16 => ScalarType::I16,
+        ScalarType::U32 => ScalarType::I32,
+        ScalarType::U64 => ScalarType::I64,
+        dtype if dtype.is_float8() => ScalarType::U8,
+        other => other,
+    }
 }
 
 /// Bytes of a file that is known to have as many.

@@ -82,6 +82,7 @@ use crate::dispatch_all_types;
 use crate::tensor_iterator::{Operand, TensorIterator};
 use crate::vectorized::traced::{TraceAs, Traced};
 use crate::vectorized::{EveryIsa, Lanes};
+use convert::Mapping;
 use flambeau_core::{Complex, Element, Result, Scalar, ScalarType, ensure};
 use reduce::computing_type;
 use rows::{
@@ -134,7 +135,7 @@ pub fn complex_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl ComplexFormula<N>,
 ) -> Result<()> {
-    dispatch_all_types!(complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Complexes(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(through_complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Complexes(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of complex numbers whose results are real.
@@ -145,7 +146,7 @@ pub fn complex_to_real_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl ComplexToReal<N>,
 ) -> Result<()> {
-    dispatch_all_types!(complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Magnitudes(formula), T::SCALAR_TYPE.to_real()))
+    dispatch_all_types!(through_complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Magnitudes(formula), T::SCALAR_TYPE.to_real()))
 }
 
 /// Evaluates a predicate of complex numbers; the output is bool.
@@ -156,7 +157,7 @@ pub fn complex_comparison_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl ComplexComparison<N>,
 ) -> Result<()> {
-    dispatch_all_types!(complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, ComplexCompares(formula), ScalarType::Bool))
+    dispatch_all_types!(through_complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, ComplexCompares(formula), ScalarType::Bool))
 }
 
 /// Evaluates a formula of numbers; bool is refused, as PyTorch refuses `-` on it.
@@ -167,7 +168,7 @@ pub fn number_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl NumberFormula<N>,
 ) -> Result<()> {
-    dispatch_all_types!(numbers_and_complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(through_numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of elements of any type, bool included.
@@ -175,7 +176,7 @@ pub fn number_kernel<const N: usize>(
 /// # Errors
 /// As [`float_kernel`].
 pub fn any_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl NumberFormula<N>) -> Result<()> {
-    dispatch_all_types!(all_and_complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(through_ring, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of numbers that have an order; bool is refused.
@@ -186,7 +187,7 @@ pub fn ordered_number_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl OrderedFormula<N>,
 ) -> Result<()> {
-    dispatch_all_types!(ordered_numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(through_ordered_numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of elements of any type with an order, bool included.
@@ -197,7 +198,66 @@ pub fn ordered_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl OrderedFormula<N>,
 ) -> Result<()> {
-    dispatch_all_types!(ordered, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(through_order, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE))
+}
+
+/// [`ordered_kernel`] of a formula that only compares its arguments with each other and chooses one of them. It is the same for u64 and
+/// for i64, to which u64 is converted in order.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn choice_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl OrderedFormula<N>,
+) -> Result<()> {
+    dispatch_all_types!(through_order, iter.common_dtype(), iter.name(),
+        T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE),
+        U64 => run_mapped::<i64, _, N>(iter, OrderedNumbers(formula), ScalarType::I64, Mapping::Order))
+}
+
+/// [`choice_kernel`], by which bool is refused.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn number_choice_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl OrderedFormula<N>,
+) -> Result<()> {
+    dispatch_all_types!(through_ordered_numbers, iter.common_dtype(), iter.name(),
+        T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE),
+        U64 => run_mapped::<i64, _, N>(iter, OrderedNumbers(formula), ScalarType::I64, Mapping::Order))
+}
+
+/// [`ordered_comparison_kernel`] of a formula that only compares its arguments with each other, as [`choice_kernel`].
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn order_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl OrderedComparison<N>,
+) -> Result<()> {
+    dispatch_all_types!(through_comparison, iter.common_dtype(), iter.name(),
+        T => run::<T, _, N>(iter, OrderedCompares(formula), ScalarType::Bool),
+        U64 => run_mapped::<i64, _, N>(iter, OrderedCompares(formula), ScalarType::Bool, Mapping::Order))
+}
+
+/// Evaluates a formula of integers and bool whose results do not depend on the sign.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn bitwise_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl IntegerFormula<N>,
+) -> Result<()> {
+    dispatch_all_types!(through_bits, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Integers(formula), T::SCALAR_TYPE))
+}
+
+/// Writes one value to all elements, of any type.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn constant_kernel(iter: &TensorIterator<'_>, formula: impl NumberFormula<0>) -> Result<()> {
+    dispatch_all_types!(through_equality, iter.common_dtype(), iter.name(), T => run::<T, _, 0>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of integers and bool.
@@ -208,7 +268,7 @@ pub fn integer_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl IntegerFormula<N>,
 ) -> Result<()> {
-    dispatch_all_types!(bits, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Integers(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(through_shifts, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Integers(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a predicate of inputs of any one type; the output is bool.
@@ -219,7 +279,7 @@ pub fn comparison_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl Comparison<N>,
 ) -> Result<()> {
-    dispatch_all_types!(all_and_complex, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Compares(formula), ScalarType::Bool))
+    dispatch_all_types!(through_equality, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Compares(formula), ScalarType::Bool))
 }
 
 /// Evaluates a predicate of inputs of any one type that has an order; the output is bool.
@@ -230,7 +290,7 @@ pub fn ordered_comparison_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl OrderedComparison<N>,
 ) -> Result<()> {
-    dispatch_all_types!(ordered, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedCompares(formula), ScalarType::Bool))
+    dispatch_all_types!(through_comparison, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedCompares(formula), ScalarType::Bool))
 }
 
 /// Evaluates a formula of two integers that has no value where the second is 0; bool is refused.
@@ -242,7 +302,7 @@ pub fn division_kernel(iter: &TensorIterator<'_>, formula: impl IntegerFormula<2
     let is_elsewhere = iter.device().is_some_and(|device| !device.is_cpu());
     let by_zero = AtomicBool::new((is_elsewhere || !iter.writes_new()) && has_zero(iter)?);
     ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument(iter.name()), "ZeroDivisionError");
-    dispatch_all_types!(integers, iter.common_dtype(), iter.name(), T => run::<T, _, 2>(iter, Divides(formula, &by_zero), T::SCALAR_TYPE))?;
+    dispatch_all_types!(through_integers, iter.common_dtype(), iter.name(), T => run::<T, _, 2>(iter, Divides(formula, &by_zero), T::SCALAR_TYPE))?;
     ensure!(
         is_elsewhere || !by_zero.load(Ordering::Relaxed),
         InvalidArgument(iter.name()),
@@ -274,7 +334,23 @@ pub fn float_comparison_kernel<const N: usize>(
 }
 
 /// The loop for elements of `T`: operands of other types, or not dense, are converted and gathered in tiles.
+#[inline]
 fn run<T, F, const N: usize>(iter: &TensorIterator<'_>, formula: F, output: ScalarType) -> Result<()>
+where
+    T: Element + TraceAs<As: Lanes<Traced>>,
+    F: Copy + Sync + LaneFormula<Traced, T::As, N>,
+    for<'r> RowKernel<'r, T, F, N>: EveryIsa,
+{
+    run_mapped::<T, F, N>(iter, formula, output, Mapping::Value)
+}
+
+/// [`run`] for elements of `T` that stand for others.
+fn run_mapped<T, F, const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: F,
+    output: ScalarType,
+    mapping: Mapping,
+) -> Result<()>
 where
     T: Element + TraceAs<As: Lanes<Traced>>,
     F: Copy + Sync + LaneFormula<Traced, T::As, N>,
@@ -286,6 +362,7 @@ where
         inputs: [input; N],
         output,
         supports_nt_stores: rows::supports_nt_stores(input, output),
+        mapping,
         run: &run,
     };
     device::or_on_device(for_each_rows(iter, &kernel), iter, |loops| {

@@ -112,6 +112,7 @@ impl Tensor {
         let storage = match value {
             Scalar::Bool(b) => Storage::from_bytes(&[b as u8])?,
             Scalar::Int(i) => Storage::from_bytes(&i.to_ne_bytes())?,
+            Scalar::UInt(u) => Storage::from_bytes(&u.to_ne_bytes())?,
             Scalar::Complex(re, im) => Storage::from_bytes(bytemuck::bytes_of(&[re, im]))?,
             other => Storage::from_bytes(&other.to_f64().to_ne_bytes())?,
         };

@@ -431,6 +431,7 @@ impl IntoPython for Scalar {
         match self {
             Scalar::Bool(value) => value.into_python(py),
             Scalar::Int(value) => objects::int(py, value),
+            Scalar::UInt(value) => objects::unsigned_int(py, value),
             Scalar::Complex(re, im) => objects::complex(py, re, im),
             other => objects::float(py, other.to_f64()),
         }

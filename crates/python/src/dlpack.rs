@@ -62,7 +62,7 @@ const READ_ONLY: u64 = 1;
 const COPIED: u64 = 2;
 const CPU: i32 = 1;
 
-const TYPES: [(ScalarType, u8); 12] = [
+const TYPES: [(ScalarType, u8); 19] = [
     (ScalarType::I8, 0),
     (ScalarType::I16, 0),
     (ScalarType::I32, 0),
@@ -75,6 +75,13 @@ const TYPES: [(ScalarType, u8); 12] = [
     (ScalarType::Complex64, 5),
     (ScalarType::Complex128, 5),
     (ScalarType::Bool, 6),
+    (ScalarType::U16, 1),
+    (ScalarType::U32, 1),
+    (ScalarType::U64, 1),
+    (ScalarType::Complex32, 5),
+    (ScalarType::F8E4M3FN, 10),
+    (ScalarType::F8E5M2, 12),
+    (ScalarType::F8E8M0FNU, 14),
 ];
 
 /// One of the two structs: its capsule names, and access to the fields that both have.

@@ -44,7 +44,7 @@ const ALIGNED: c_int = 0x100;
 const NOT_SWAPPED: c_int = 0x200;
 const WRITEABLE: c_int = 0x400;
 
-const TYPES: [(ScalarType, u8); 11] = [
+const TYPES: [(ScalarType, u8); 14] = [
     (ScalarType::F64, b'f'),
     (ScalarType::F32, b'f'),
     (ScalarType::F16, b'f'),
@@ -55,6 +55,9 @@ const TYPES: [(ScalarType, u8); 11] = [
     (ScalarType::I16, b'i'),
     (ScalarType::I8, b'i'),
     (ScalarType::U8, b'u'),
+    (ScalarType::U16, b'u'),
+    (ScalarType::U32, b'u'),
+    (ScalarType::U64, b'u'),
     (ScalarType::Bool, b'b'),
 ];
 

@@ -25,6 +25,12 @@ pub(crate) fn int(py: Python<'_>, value: i64) -> PyResult<Object<'_>> {
     unsafe { made(py, ffi::PyLong_FromLongLong(value)) }
 }
 
+/// An `int` that may be above those of i64.
+pub(crate) fn unsigned_int(py: Python<'_>, value: u64) -> PyResult<Object<'_>> {
+    // SAFETY: (owned).
+    unsafe { made(py, ffi::PyLong_FromUnsignedLongLong(value)) }
+}
+
 /// A `float`.
 pub(crate) fn float(py: Python<'_>, value: f64) -> PyResult<Object<'_>> {
     // SAFETY: (owned).

@@ -37,7 +37,8 @@ impl PyDtype {
 
     /// The complex type that holds the values of this one.
     fn to_complex<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDtype>> {
-        dtype_object(py, self.0.to_complex())
+        let complex = if self.0 == ScalarType::F16 { ScalarType::Complex32 } else { self.0.to_complex() };
+        dtype_object(py, complex)
     }
 
     #[getter]
@@ -72,6 +73,7 @@ const ALIASES: &[(&str, ScalarType)] = &[
     ("double", ScalarType::F64),
     ("cfloat", ScalarType::Complex64),
     ("cdouble", ScalarType::Complex128),
+    ("chalf", ScalarType::Complex32),
     ("short", ScalarType::I16),
     ("int", ScalarType::I32),
     ("long", ScalarType::I64),

@@ -12,7 +12,7 @@ import pytest
 import flambeau as fl
 from flambeau.utils.dlpack import from_dlpack, to_dlpack
 
-NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "uint16", "uint32", "uint64"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ import pytest
 
 import flambeau as fl
 
-NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "uint16", "uint32", "uint64"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -127,7 +127,7 @@ def test_what_no_tensor_can_be():
         np.array(["a"]),
         np.array([None]),
         np.zeros(2, dtype="m8[s]"),
-        np.zeros(2, dtype="u4"),
+        np.zeros(2, dtype="V3"),
         np.zeros(2, dtype=[("a", "i4")]),
     ):
         with pytest.raises(TypeError, match="can't convert np.ndarray of type"):

@@ -1,6 +1,6 @@
 //! Holds the tensors of a save: their guards exclude writers until the last byte is in the file.
 
-use super::code_of;
+use super::{COMPLEX_KEYS, code_of};
 use crate::StateDict;
 use flambeau_core::{
     Access, Device, Element, Error, ReadGuard, Result, ScalarType, Storage, StorageGuards, bail, ensure,
@@ -67,14 +67,14 @@ impl Entry {
     fn new(tensor: &Tensor) -> Result<Self> {
         let mut sizes = tensor.sizes().to_vec();
         let code = match tensor.dtype() {
-            ScalarType::Complex128 => {
+            dtype if COMPLEX_KEYS.iter().any(|(complex, _)| *complex == dtype) => {
                 sizes.push(2);
-                code_of(ScalarType::F64)?
+                code_of(dtype.to_real())?
             }
             dtype => code_of(dtype)?,
         };
         let flat = flat(tensor)?;
-        let elements = dispatch_all_types!(all, flat.dtype(), "save", T => {
+        let elements = dispatch_all_types!(stored, flat.dtype(), "save", T => {
             flat.accessor::<T, 1>().map(|accessor| Box::new(accessor) as Box<dyn Bytes>)
         })?;
         Ok(Entry { dtype: tensor.dtype(), code, sizes, elements })

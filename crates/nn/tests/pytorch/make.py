@@ -58,6 +58,16 @@ def of_the_other_order(source, target):
             new.writestr(entry.filename, b"big" if entry.filename.endswith("/byteorder") else data)
 
 
+# Types of elements that have no kind of storage of their own, each in a file by its name.
+STORED = {
+    "uint16": torch.tensor([[1, 65535, 7]], dtype=torch.uint16),
+    "uint64": torch.tensor([0, 2**63, 2**64 - 1], dtype=torch.uint64)[1:],
+    "float8_e4m3fn": torch.tensor([0.3, -448.0, float("nan")]).to(torch.float8_e4m3fn),
+    "float8_e8m0fnu": torch.tensor([1.0, 2.0**-127, 2.0**127]).to(torch.float8_e8m0fnu),
+    "complex32": torch.tensor([1 - 2j, 65504j]).to(torch.complex32),
+}
+
+
 class Foreign:
     """What a hostile file would do; `open` stands for worse."""
 
@@ -68,6 +78,8 @@ class Foreign:
 torch.save(layouts(), HERE / "layouts.pt")
 torch.save(checkpoint(), HERE / "checkpoint.pt")
 torch.save({"weight": torch.ones(2, dtype=torch.complex64)}, HERE / "complex.pt")
+for name, weight in STORED.items():
+    torch.save({"weight": weight}, HERE / f"{name}.pt")
 torch.save({"weight": torch.ones(2)}, HERE / "before-1.6.pt", _use_new_zipfile_serialization=False)
 torch.save({"weight": torch.ones(2), "other": Foreign()}, HERE / "hostile.pt")
 torch.save(nn.Linear(2, 2), HERE / "module.pt")

@@ -80,7 +80,7 @@ pub(crate) fn ordered_fold(
     kernel: ScalarType,
     fold: impl OrderedFold,
 ) -> Result<()> {
-    dispatch_all_types!(ordered_computing, kernel, "reduction", T => run::<T, _>(input, out, mask, OrderedNumbers(fold), Epilogue::Identity, fold.identity()))
+    dispatch_all_types!(through_computing, kernel, "reduction", T => run::<T, _>(input, out, mask, OrderedNumbers(fold), Epilogue::Identity, fold.identity()))
 }
 
 /// [`sum_fold`] in f32 and f64.

@@ -1,6 +1,7 @@
 //! `where`: the choice between two values by a bool; and whether all elements of a bool tensor are true.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
+use super::convert::Mapping;
 use super::device::or_on_device;
 use super::rows::Rows;
 use super::tiles::{self, for_each_rows};
@@ -42,6 +43,7 @@ where
         inputs: [ScalarType::Bool, dtype, dtype],
         output: dtype,
         supports_nt_stores: false,
+        mapping: Mapping::Value,
         run: &run,
     };
     or_on_device(for_each_rows(iter, &kernel), iter, |loops| loops.select(iter))

@@ -2,7 +2,7 @@
 //! dense, are converted and gathered in tiles that stay in L1.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::convert::{Convert, converter};
+use super::convert::{Convert, Mapping, converter, from_memory, to_memory};
 use super::machine::{PREFETCH_DISTANCE, PREFETCH_DISTANCE_IN_CACHE};
 use super::rows::{self, Rows};
 use super::streaming::{self, stream_rows};
@@ -30,6 +30,8 @@ fn elements_of_tile(a: ScalarType, b: ScalarType) -> usize {
 struct ConvertingOperand {
     memory: ScalarType,
     kernel: ScalarType,
+    /// Elements of the kernel are those in memory, without a conversion.
+    same: bool,
     /// From memory to kernel for an argument, from kernel to memory for a result.
     convert: Convert,
     /// Elements of a tile.
@@ -37,37 +39,41 @@ struct ConvertingOperand {
 }
 
 impl ConvertingOperand {
-    fn new(memory: ScalarType, kernel: ScalarType, convert: Convert) -> Self {
-        ConvertingOperand { memory, kernel, convert, tile: elements_of_tile(memory, kernel) }
+    fn new(memory: ScalarType, kernel: ScalarType, same: bool, convert: Convert) -> Self {
+        ConvertingOperand { memory, kernel, same, convert, tile: elements_of_tile(memory, kernel) }
     }
 
-    fn input(memory: ScalarType, kernel: ScalarType) -> Result<Self> {
-        Ok(ConvertingOperand::new(memory, kernel, converter(memory, kernel)?))
+    fn input(memory: ScalarType, kernel: ScalarType, mapping: Mapping) -> Result<Self> {
+        let same = memory == kernel && mapping == Mapping::Value;
+        Ok(ConvertingOperand::new(memory, kernel, same, from_memory(memory, kernel, mapping)?))
     }
 
-    fn output(memory: ScalarType, kernel: ScalarType) -> Result<Self> {
-        Ok(ConvertingOperand::new(memory, kernel, converter(kernel, memory)?))
+    fn output(memory: ScalarType, kernel: ScalarType, mapping: Mapping) -> Result<Self> {
+        let same = memory == kernel && (mapping == Mapping::Value || kernel == ScalarType::Bool);
+        Ok(ConvertingOperand::new(memory, kernel, same, to_memory(kernel, memory, mapping)?))
     }
 
     /// Whether the kernel can read or write `n` elements of this stride in memory, without a tile.
     fn is_direct(self, stride: i64, n: usize) -> bool {
-        self.memory == self.kernel && (stride == self.memory.size() as i64 || n == 1)
+        self.same && (stride == self.memory.size() as i64 || n == 1)
     }
 
     /// [`is_direct`](Self::is_direct) for an argument, which may also be one value for all.
     fn is_direct_input(self, stride: i64, n: usize) -> bool {
-        self.is_direct(stride, n) || (stride == 0 && self.memory == self.kernel)
+        self.is_direct(stride, n) || (stride == 0 && self.same)
     }
 }
 
 /// A kernel's loop over rows.
 type RunRows<'k, const N: usize> = dyn Fn(&Rows<N>) + Sync + 'k;
 
-/// A kernel: the types it reads and writes, its loop, and whether that has non-temporal stores ([`Rows::streams`]).
+/// A kernel: the types it reads and writes, what their elements stand for, its loop, and whether that has non-temporal stores
+/// ([`Rows::streams`]).
 pub(super) struct Kernel<'k, const N: usize> {
     pub(super) inputs: [ScalarType; N],
     pub(super) output: ScalarType,
     pub(super) supports_nt_stores: bool,
+    pub(super) mapping: Mapping,
     pub(super) run: &'k RunRows<'k, N>,
 }
 
@@ -164,19 +170,18 @@ pub(super) fn for_each_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &
 /// Calls with strides or conversions.
 #[inline(never)]
 fn run_strided<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>) -> Result<()> {
-    let Kernel { inputs, output, .. } = *kernel;
+    let Kernel { inputs, output, mapping, .. } = *kernel;
     let operands = iter.operands();
-    let to = ConvertingOperand::output(operands[0].dtype(), output)?;
+    let to = ConvertingOperand::output(operands[0].dtype(), output, mapping)?;
     let mut from = [to; N];
     for i in 0..N {
-        from[i] = ConvertingOperand::input(operands[1 + i].dtype(), inputs[i])?;
+        from[i] = ConvertingOperand::input(operands[1 + i].dtype(), inputs[i], mapping)?;
     }
     let non_aliasing = || operands[1..].iter().all(|o| !operands[0].shares_storage(o));
     let bytes = iter.numel() as usize * operands[0].dtype().size();
     let read = || operands[1..].iter().filter(|o| o.strides().first().is_some_and(|&s| s != 0)).count();
     let policy = OutputPolicy::new(kernel).sized(bytes, non_aliasing, read);
-    let needs_no_conversion =
-        || operands[0].dtype() == output && (0..N).all(|i| operands[1 + i].dtype() == inputs[i]);
+    let needs_no_conversion = || to.same && from.iter().all(|operand| operand.same);
     if let Some(dim) = transposed::transposed_dim(iter)
         .filter(|_| needs_no_conversion() && transposed::is_dense_or_broadcast(&operands[0]))
     {
@@ -350,7 +355,7 @@ unsafe fn fill(from: *const u8, stride: i64, count: usize, operand: ConvertingOp
     // SAFETY: a tile holds `count` elements of either type.
     unsafe {
         // Bools are converted to bool, so that a tile of them has no other bytes than 0 and 1.
-        if operand.memory == operand.kernel && operand.memory != ScalarType::Bool {
+        if operand.same && operand.memory != ScalarType::Bool {
             return copy_strided(from, stride, to, size as i64, count, size);
         }
         let source = if dense {
@@ -382,7 +387,7 @@ unsafe fn drain(
     let mut converted: Tile = [MaybeUninit::uninit(); TILE];
     // SAFETY: as for `fill`.
     unsafe {
-        if operand.memory == operand.kernel {
+        if operand.same {
             return copy_strided(from, size as i64, to, stride, count, size);
         }
         if dense && !streams {
@@ -420,7 +425,7 @@ impl StridedConvert {
     /// # Errors
     /// `NotImplemented` for a type without storage.
     pub(super) fn new(from: ScalarType, to: ScalarType) -> Result<Self> {
-        Ok(StridedConvert(ConvertingOperand::input(from, to)?))
+        Ok(StridedConvert(ConvertingOperand::input(from, to, Mapping::Value)?))
     }
 
     /// Converts `count` elements; strides are in bytes.

@@ -9,5 +9,6 @@ pub mod isin;
 pub mod masked_select;
 pub mod nonzero;
 pub mod searchsorted;
+mod signed_order;
 pub mod sort;
 pub mod unique;

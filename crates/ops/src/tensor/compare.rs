@@ -25,7 +25,7 @@ impl Tensor {
             return Ok(false);
         }
         let (a, b) = (self.on_host()?, other.on_host()?);
-        dispatch_all_types!(all_and_complex, self.dtype(), "equal", T => {
+        dispatch_all_types!(stored, self.dtype(), "equal", T => {
             Ok(Elements::<T>::new(&a)?.iter().eq(Elements::<T>::new(&b)?.iter()))
         })
     }
@@ -53,7 +53,7 @@ impl Tensor {
         );
         let sizes = shape::broadcast(self.sizes(), other.sizes()).map_err(|e| e.in_operator("allclose"))?;
         let (a, b) = (self.on_host()?, other.on_host()?);
-        dispatch_all_types!(all_and_complex, self.dtype(), "allclose", T => {
+        dispatch_all_types!(stored, self.dtype(), "allclose", T => {
             let (a, b) = (Elements::<T>::broadcast(&a, &sizes)?, Elements::<T>::broadcast(&b, &sizes)?);
             let close = |(a, b): (T, T)| is_close(a.to_scalar(), b.to_scalar(), rtol, atol, equal_nan);
             Ok(a.iter().zip(b.iter()).all(close))
@@ -72,6 +72,15 @@ fn same_dtype(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// An integer.
+fn whole(number: Scalar) -> Option<i128> {
+    match number {
+        Scalar::Int(i) => Some(i.into()),
+        Scalar::UInt(u) => Some(u.into()),
+        _ => None,
+    }
+}
+
 /// Infinities are close to themselves only.
 fn is_close(a: Scalar, b: Scalar, rtol: f64, atol: f64, equal_nan: bool) -> bool {
     if a == b {
@@ -82,8 +91,8 @@ fn is_close(a: Scalar, b: Scalar, rtol: f64, atol: f64, equal_nan: bool) -> bool
     if is_nan(x) && is_nan(y) {
         return equal_nan;
     }
-    let error = match (a, b) {
-        (Scalar::Int(a), Scalar::Int(b)) => a.abs_diff(b) as f64,
+    let error = match (whole(a), whole(b)) {
+        (Some(a), Some(b)) => a.abs_diff(b) as f64,
         _ => f64::hypot(x.0 - y.0, x.1 - y.1),
     };
     error.is_finite() && error <= atol + rtol * f64::hypot(y.0, y.1)

@@ -3,7 +3,8 @@
 use super::Tensor;
 use flambeau_core::sizes_and_strides::MAX_DIMS;
 use flambeau_core::{
-    Complex, Element, Result, Scalar, ScalarType, TensorOptions, default_dtype, ensure, fallible,
+    Complex, Element, F8E4M3FN, F8E5M2, F8E8M0FNU, Result, Scalar, ScalarType, TensorOptions, default_dtype,
+    ensure, fallible,
 };
 use std::alloc::{Layout, handle_alloc_error};
 
@@ -59,7 +60,27 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(bool, u8, i8, i16, i32, i64, half::f16, half::bf16, f32, f64, Complex<f32>, Complex<f64>);
+numbers!(
+    bool,
+    u8,
+    i8,
+    i16,
+    i32,
+    i64,
+    half::f16,
+    half::bf16,
+    f32,
+    f64,
+    Complex<f32>,
+    Complex<f64>,
+    u16,
+    u32,
+    u64,
+    F8E4M3FN,
+    F8E5M2,
+    F8E8M0FNU,
+    Complex<half::f16>
+);
 
 impl<D: TensorData, const N: usize> sealed::Sealed for [D; N] {}
 impl<D: TensorData, const N: usize> TensorData for [D; N] {
@@ -124,7 +145,7 @@ impl Tensor {
         let options = options.into();
         let (elements, sizes) = parts(&data).map_err(|e| e.in_operator("new"))?;
         let dtype = options.dtype.unwrap_or_else(|| of_literals(D::Element::SCALAR_TYPE));
-        let host = crate::dispatch_all_types!(all_and_complex, dtype, "new", T => {
+        let host = crate::dispatch_all_types!(stored, dtype, "new", T => {
             let converted: Result<Vec<T>> = fallible::try_collect(elements.iter().map(|x| convert(x.to_scalar())));
             Tensor::from_vec(converted.map_err(|e| e.in_operator("new"))?, &sizes)
         })?;

@@ -37,7 +37,7 @@ impl Tensor {
             return Ok("[]".to_string());
         }
         let host = self.on_host()?;
-        crate::dispatch_all_types!(all_and_complex, self.dtype(), "Display", T => {
+        crate::dispatch_all_types!(stored, self.dtype(), "Display", T => {
             let summary = Summary::new(&Elements::<T>::new(&host)?, options);
             let numbers = Numbers::new(&summary.values, self.dtype(), options);
             Ok(summary.text(&numbers, indent, options.linewidth))

@@ -231,6 +231,6 @@ impl Tensor {
     /// # Ok::<(), flambeau_ops::Error>(())
     /// ```
     pub fn item_scalar(&self) -> Result<Scalar> {
-        crate::dispatch_all_types!(all_and_complex, self.dtype(), "item", T => self.item::<T>().map(Element::to_scalar))
+        crate::dispatch_all_types!(stored, self.dtype(), "item", T => self.item::<T>().map(Element::to_scalar))
     }
 }

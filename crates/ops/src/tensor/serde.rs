@@ -1,7 +1,7 @@
 //! Tensors as serde sees them: type, sizes and elements; bytes for formats that are not for people, and numbers for those that are.
 //!
-//! Numbers are written as f64 or i64, which hold those of every type, and those that JSON cannot write as `"nan"`, `"inf"` and `"-inf"`.
-//! Neither the device nor autograd is kept: what is read is a leaf on the host.
+//! Numbers are written as f64, i64 or u64, which hold those of every type, and those that JSON cannot write as `"nan"`, `"inf"` and
+//! `"-inf"`. Neither the device nor autograd is kept: what is read is a leaf on the host.
 
 use super::Tensor;
 use super::elements::Elements;
@@ -28,7 +28,7 @@ struct Data<'a>(&'a Tensor);
 impl Serialize for Data<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let for_people = to.is_human_readable();
-        let written = crate::dispatch_all_types!(all_and_complex, self.0.dtype(), "serialize", T => {
+        let written = crate::dispatch_all_types!(stored, self.0.dtype(), "serialize", T => {
             Elements::<T>::new(self.0).map(|elements| match for_people {
                 true => to.collect_seq(elements.iter().map(|x| Number(x.to_scalar()))),
                 false => bytes(&elements).map_err(ser::Error::custom).and_then(|bytes| to.serialize_bytes(&bytes)),
@@ -60,6 +60,7 @@ impl Serialize for Number {
         match self.0 {
             Scalar::Bool(truth) => to.serialize_bool(truth),
             Scalar::Int(i) => to.serialize_i64(i),
+            Scalar::UInt(u) => to.serialize_u64(u),
             Scalar::Complex(re, im) => [re, im].map(|part| Number(Scalar::Float(part))).serialize(to),
             Scalar::Float(x) if x.is_nan() => to.serialize_str("nan"),
             Scalar::Float(x) if x.is_infinite() => to.serialize_str(if x > 0.0 { "inf" } else { "-inf" }),
@@ -92,7 +93,7 @@ impl<'de> Visitor<'de> for NumberVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, i: u64) -> Result<Scalar, E> {
-        i64::try_from(i).map(Scalar::Int).map_err(E::custom)
+        Ok(Scalar::from(i))
     }
 
     fn visit_f64<E: de::Error>(self, x: f64) -> Result<Scalar, E> {
@@ -196,7 +197,7 @@ fn from_bytes(bytes: &[u8], sizes: &[i64], dtype: ScalarType) -> Result<Tensor> 
 }
 
 fn from_numbers(numbers: &[Number], sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
-    crate::dispatch_all_types!(all_and_complex, dtype, "deserialize", T => {
+    crate::dispatch_all_types!(stored, dtype, "deserialize", T => {
         let elements: Result<Vec<T>> = fallible::try_collect(numbers.iter().map(|x| super::construct::convert(x.0)));
         Tensor::from_vec(elements?, sizes)
     })

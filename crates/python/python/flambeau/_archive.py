@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 STORAGES = {name: kind.replace("Tensor", "Storage") for kind, name in TYPE_NAMES.items()}
 DTYPES = {kind: name for name, kind in STORAGES.items()}
+# Types of elements without a class of storages: tensors of them are views of bytes.
+UNTYPED = ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "complex32")
+BYTES = "UntypedStorage"
 
 
 class _Global:
@@ -60,7 +63,8 @@ class _Pickler(_PurePickler):  # type: ignore[misc]
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, _Storage):
-            return ("storage", _Global("torch", obj.kind), obj.key, "cpu", obj.count)
+            module = "torch.storage" if obj.kind == BYTES else "torch"
+            return ("storage", _Global(module, obj.kind), obj.key, "cpu", obj.count)
         return None
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> Any:
@@ -92,7 +96,10 @@ class _Pickler(_PurePickler):  # type: ignore[misc]
             return _Global("torch._tensor", "_rebuild_from_type_v2"), (_rebuilt, type(obj), (plain,), dict(obj.__dict__))
         storage = self._storage(obj)
         geometry = obj.storage_offset(), tuple(obj.shape), obj.stride()
-        return _Global("torch._utils", "_rebuild_tensor_v2"), (storage, *geometry, obj.requires_grad, OrderedDict())
+        arguments = (storage, *geometry, obj.requires_grad, OrderedDict())
+        if storage.kind == BYTES:
+            return _Global("torch._utils", "_rebuild_tensor_v3"), (*arguments, obj.dtype)
+        return _Global("torch._utils", "_rebuild_tensor_v2"), arguments
 
     def _kept(self, obj: Any) -> Any:
         self._made.append(obj)
@@ -102,8 +109,9 @@ class _Pickler(_PurePickler):  # type: ignore[misc]
         identity = tensor._storage_identity()
         if identity not in self.storages:
             self.storages[identity] = str(len(self.storages)), tensor
-        count = tensor.untyped_storage().nbytes() // tensor.element_size()
-        return self._kept(_Storage(self.storages[identity][0], STORAGES[_short(tensor.dtype)], count))
+        kind, nbytes = STORAGES.get(_short(tensor.dtype), BYTES), tensor.untyped_storage().nbytes()
+        count = nbytes if kind == BYTES else nbytes // tensor.element_size()
+        return self._kept(_Storage(self.storages[identity][0], kind, count))
 
     def save_reduce(self, func: Any, args: Any, *more: Any, **named: Any) -> Any:
         """A function that is only named is written as it is."""
@@ -141,6 +149,12 @@ def _rebuild_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
+def _rebuild_typed_tensor(
+    storage: Any, offset: int, sizes: Any, strides: Any, requires_grad: bool, hooks: Any, dtype: Any, metadata: Any = None
+) -> Tensor:
+    return _rebuild_tensor((storage[0], dtype), offset, sizes, strides, requires_grad)
+
+
 def _rebuild_parameter(data: Tensor, requires_grad: bool, hooks: Any = None) -> Any:
     return flambeau.nn.Parameter(data, requires_grad)
 
@@ -158,6 +172,8 @@ def _rebuild_from_type(function: Any, cls: Any, arguments: Any, state: Any) -> A
 KNOWN: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
     ("torch._utils", "_rebuild_tensor"): _rebuild_tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): _rebuild_typed_tensor,
+    ("torch.storage", BYTES): BYTES,
     ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
     ("torch._tensor", "_rebuild_from_type_v2"): _rebuild_from_type,
     ("flambeau._archive", "_rebuilt"): _rebuilt,
@@ -173,7 +189,7 @@ KNOWN: dict[tuple[str, str], Any] = {
     ("builtins", "frozenset"): frozenset,
     ("builtins", "complex"): complex,
     ("builtins", "bytearray"): bytearray,
-    **{("torch", name): getattr(flambeau, name) for name in STORAGES},
+    **{("torch", name): getattr(flambeau, name) for name in (*STORAGES, *UNTYPED)},
 }
 
 
@@ -203,9 +219,10 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         kind, storage_kind, key, *_ = pid
-        if kind != "storage" or storage_kind not in DTYPES:
+        dtype = "uint8" if storage_kind == BYTES else DTYPES.get(storage_kind)
+        if kind != "storage" or dtype is None:
             raise pickle.UnpicklingError(f"expected a storage but got {kind} of {storage_kind}")
-        return self.storage(key), getattr(flambeau, DTYPES[storage_kind])
+        return self.storage(key), getattr(flambeau, dtype)
 
 
 def read(file: IO[bytes], allowed: dict[str, Any] | None) -> Any:

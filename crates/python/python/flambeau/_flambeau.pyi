@@ -65,6 +65,14 @@ float64: dtype
 complex64: dtype
 complex128: dtype
 cfloat: dtype
+uint16: dtype
+uint32: dtype
+uint64: dtype
+float8_e4m3fn: dtype
+float8_e5m2: dtype
+float8_e8m0fnu: dtype
+complex32: dtype
+chalf: dtype
 cdouble: dtype
 half: dtype
 float: dtype
@@ -198,6 +206,7 @@ class Tensor(TensorMethods):
     def is_conj(self) -> _py.bool: ...
     def is_neg(self) -> _py.bool: ...
     def cfloat(self, memory_format: memory_format | None = None) -> Tensor: ...
+    def chalf(self, memory_format: memory_format | None = None) -> Tensor: ...
     def cdouble(self, memory_format: memory_format | None = None) -> Tensor: ...
     def __complex__(self) -> _py.complex: ...
     @property

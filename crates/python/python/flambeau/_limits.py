@@ -14,10 +14,11 @@ _FLOATS = {
     "float16": (16, 2.0**-10, 65504.0, 2.0**-14, 2.0**-24),
     "bfloat16": (16, 2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126, 2.0**-133),
     "float32": (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126, 2.0**-149),
-    # There are no tensors of these; packages read their limits.
     "float8_e4m3fn": (8, 0.125, 448.0, 2.0**-6, 2.0**-9),
-    "float8_e4m3fnuz": (8, 0.125, 240.0, 2.0**-7, 2.0**-10),
     "float8_e5m2": (8, 0.25, 57344.0, 2.0**-14, 2.0**-16),
+    "float8_e8m0fnu": (8, 1.0, 2.0**127, 2.0**-127, 2.0**-127),
+    # There are no tensors of these; packages read their limits.
+    "float8_e4m3fnuz": (8, 0.125, 240.0, 2.0**-7, 2.0**-10),
     "float8_e5m2fnuz": (8, 0.125, 57344.0, 2.0**-15, 2.0**-17),
     "float64": (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022, 2.0**-1074),
 }
@@ -32,11 +33,13 @@ class finfo:
 
     def __init__(self, dtype: dtype | None = None) -> None:
         self.dtype = _name(_flambeau.get_default_dtype() if dtype is None else dtype)
-        self.dtype = {"complex64": "float32", "complex128": "float64"}.get(self.dtype, self.dtype)
+        self.dtype = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}.get(self.dtype, self.dtype)
         if self.dtype not in _FLOATS:
             raise TypeError("flambeau.finfo() requires a floating point input type. Use flambeau.iinfo to handle integers")
         self.bits, self.eps, self.max, self.tiny, self.smallest_subnormal = _FLOATS[self.dtype]
         self.min, self.smallest_normal = -self.max, self.tiny
+        if self.dtype == "float8_e8m0fnu":
+            self.min = self.tiny  # There are no negative numbers.
         self.resolution = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}.get(self.dtype, 1.0)
 
     def __repr__(self) -> str:

@@ -32,6 +32,13 @@ DTYPES = {
         flambeau.float64,
         flambeau.complex64,
         flambeau.complex128,
+        flambeau.uint16,
+        flambeau.uint32,
+        flambeau.uint64,
+        flambeau.float8_e4m3fn,
+        flambeau.float8_e5m2,
+        flambeau.float8_e8m0fnu,
+        flambeau.complex32,
     )
 }
 

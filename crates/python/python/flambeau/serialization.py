@@ -34,6 +34,12 @@ CODES = {
     "I16": flambeau.int16,
     "I8": flambeau.int8,
     "U8": flambeau.uint8,
+    "U16": flambeau.uint16,
+    "U32": flambeau.uint32,
+    "U64": flambeau.uint64,
+    "F8_E4M3": flambeau.float8_e4m3fn,
+    "F8_E5M2": flambeau.float8_e5m2,
+    "F8_E8M0": flambeau.float8_e8m0fnu,
     "BOOL": flambeau.bool,
 }
 METADATA = "__metadata__"

@@ -116,7 +116,7 @@ pub(crate) fn scalar_of(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
         return value.extract().map(Scalar::Float);
     }
     if value.is_exact_instance_of::<PyInt>() {
-        return value.extract().map(Scalar::Int);
+        return value.extract().map(Scalar::Int).or_else(|error| unsigned(value, error));
     }
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(Scalar::Bool(flag.is_true()));
@@ -135,8 +135,14 @@ pub(crate) fn scalar_of(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
         Some(name) if name.starts_with("bool") => Ok(Scalar::Bool(value.is_truthy()?)),
         Some(name) if name.starts_with("float") => value.extract().map(Scalar::Float),
         None if value.is_instance_of::<PyFloat>() => value.extract().map(Scalar::Float),
-        _ => value.extract().map(Scalar::Int),
+        _ => value.extract().map(Scalar::Int).or_else(|error| unsigned(value, error)),
     }
+}
+
+/// An integer that is too large for i64, unless it is so for u64 too.
+#[cold]
+fn unsigned(value: &Bound<'_, PyAny>, error: PyErr) -> PyResult<Scalar> {
+    value.extract::<u64>().map(Scalar::from).map_err(|_| error)
 }
 
 /// The element type that a number has: NumPy's scalars have their own.

@@ -361,7 +361,7 @@ fn filled(numbers: &[Scalar], sizes: &[i64], dtype: ScalarType) -> PyResult<Tens
     if dtype.is_integral(false) || (!dtype.is_complex() && numbers.iter().any(|number| number.is_complex())) {
         numbers.iter().try_for_each(|number| number.check_range(dtype)).map_err(raise)?;
     }
-    dispatch_all_types!(all_and_complex, dtype, "tensor", T => {
+    dispatch_all_types!(stored, dtype, "tensor", T => {
         fallible::collect(numbers.iter().map(|number| T::from_scalar(*number)))
             .and_then(|values| Tensor::from_vec(values, sizes))
     })

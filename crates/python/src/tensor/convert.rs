@@ -41,6 +41,7 @@ impl PyTensor {
     fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
         match self.real_number("int64_t")? {
             Scalar::Float(value) => Ok(py.get_type::<pyo3::types::PyInt>().call1((value,))?),
+            Scalar::UInt(value) => objects::unsigned_int(py, value),
             value => Ok(value.to_i64().into_pyobject(py)?.into_any()),
         }
     }
@@ -54,13 +55,16 @@ impl PyTensor {
         objects::complex(py, re, im)
     }
 
-    fn __index__(&self) -> PyResult<i64> {
+    fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
         if !self.tensor.dtype().is_integral(true) || self.tensor.numel() != 1 {
             return Err(PyTypeError::new_err(
                 "only integer tensors of a single element can be converted to an index",
             ));
         }
-        self.single().map(Scalar::to_i64)
+        match self.single()? {
+            Scalar::UInt(value) => objects::unsigned_int(py, value),
+            value => objects::int(py, value.to_i64()),
+        }
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -128,6 +132,7 @@ conversions! {
     double => F64;
     cfloat => Complex64;
     cdouble => Complex128;
+    chalf => Complex32;
     half => F16;
     bfloat16 => BF16;
     bool => Bool;
@@ -192,6 +197,7 @@ fn numbers<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Vec<Object<'py>>> 
         dtype if dtype.is_floating_point() => {
             objects_of(values(&wide(ScalarType::F64).map_err(raise)?)?, |value| objects::float(py, value))
         }
+        ScalarType::U64 => objects_of(values::<u64>(tensor)?, |value| objects::unsigned_int(py, value)),
         _ => objects_of(values(&wide(ScalarType::I64).map_err(raise)?)?, |value| objects::int(py, value)),
     }
 }

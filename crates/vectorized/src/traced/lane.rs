@@ -140,6 +140,7 @@ impl<T: Element> Vector for TracedLane<T> {
         let (name, payload) = match value.to_scalar() {
             Scalar::Bool(value) => ("integer", u64::from(value)),
             Scalar::Int(value) => ("integer", value as u64),
+            Scalar::UInt(value) => ("integer", value),
             other => ("float", other.to_f64().to_bits()),
         };
         Self::at(push(name, TracedType::Element, &[], payload))

@@ -29,7 +29,7 @@ const CORE: Crate = Crate {
     folder: "crates/core/src/",
     layers: &[
         &["error", "sync", "layout"],
-        &["barrier", "blocking", "complex", "data_ptr", "fork"],
+        &["barrier", "blocking", "complex", "data_ptr", "float8", "fork"],
         &["backend+device"],
         &["scalar+scalar_type", "shape", "dispatch_key"],
         &["sizes_and_strides", "tensor_options", "allocator", "generator", "serde_names"],
@@ -159,6 +159,7 @@ const OPS: Crate = Crate {
             "native/index/dim_index/row_prefetch",
             "native/index/index_reduce",
             "native/index/isin",
+            "native/index/signed_order",
             "native/index/sort/item",
             "native/linalg/combinations",
             "native/linalg/cov_corrcoef",

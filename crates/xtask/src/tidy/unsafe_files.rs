@@ -25,6 +25,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/core/src/barrier.rs", "asks the system for a fence on all processors"),
     ("crates/core/src/complex.rs", "says that any bytes are a complex number"),
     ("crates/core/src/data_ptr.rs", "calls the deleters of foreign memory"),
+    ("crates/core/src/float8.rs", "says that any byte is a floating point number of eight bits"),
     ("crates/core/src/fork.rs", "registers what holds locks across a fork"),
     ("crates/core/src/intrusive_ptr.rs", "owns memory through a raw pointer and its own reference counts"),
     (

@@ -15,16 +15,19 @@ pub(super) enum Global {
     OrderedDict,
     Size,
     RebuildTensor,
+    RebuildTypedTensor,
     RebuildParameter,
     Storage(ScalarType),
 }
 
-const GLOBALS: [(&str, Global); 17] = [
+const GLOBALS: [(&str, Global); 19] = [
     ("collections.OrderedDict", Global::OrderedDict),
     ("torch.Size", Global::Size),
     // The name before PyTorch 0.4 knew gradients, and the one since.
     ("torch._utils._rebuild_tensor", Global::RebuildTensor),
     ("torch._utils._rebuild_tensor_v2", Global::RebuildTensor),
+    // For the types that have no kind of storage of their own.
+    ("torch._utils._rebuild_tensor_v3", Global::RebuildTypedTensor),
     ("torch._utils._rebuild_parameter", Global::RebuildParameter),
     ("torch.FloatStorage", Global::Storage(ScalarType::F32)),
     ("torch.DoubleStorage", Global::Storage(ScalarType::F64)),
@@ -35,6 +38,7 @@ const GLOBALS: [(&str, Global); 17] = [
     ("torch.ShortStorage", Global::Storage(ScalarType::I16)),
     ("torch.CharStorage", Global::Storage(ScalarType::I8)),
     ("torch.ByteStorage", Global::Storage(ScalarType::U8)),
+    ("torch.storage.UntypedStorage", Global::Storage(ScalarType::U8)),
     ("torch.BoolStorage", Global::Storage(ScalarType::Bool)),
     ("torch.ComplexFloatStorage", Global::Storage(ScalarType::Complex64)),
     ("torch.ComplexDoubleStorage", Global::Storage(ScalarType::Complex128)),
@@ -69,29 +73,39 @@ impl Global {
                 Ok(Object::OrderedDict { entries: Vec::new(), metadata: None })
             }
             Global::Size => Ok(Object::Size(whole_numbers(argument(0), objects)?)),
-            Global::RebuildTensor => rebuild_tensor(argument, objects),
+            Global::RebuildTensor => rebuild_tensor(argument, objects, None),
+            Global::RebuildTypedTensor => match argument(6) {
+                Some(Object::Dtype(dtype)) => rebuild_tensor(argument, objects, Some(*dtype)),
+                _ => bail!(Io, "expected the type of a tensor's elements"),
+            },
             Global::RebuildParameter => rebuild_parameter(argument),
             _ => bail!(Io, "expected no call of `{}` with {} arguments", self.name(), arguments.len()),
         }
     }
 }
 
-/// `(storage, offset, sizes, strides)`, then since version 2 whether it requires a gradient, and hooks, of which files have none.
-fn rebuild_tensor<'a>(argument: impl Fn(usize) -> Option<&'a Object>, objects: &Objects) -> Result<Object> {
+/// `(storage, offset, sizes, strides)`, then since version 2 whether it requires a gradient, and hooks, of which files have none; in
+/// version 3 the type of the elements, that of the storage otherwise.
+fn rebuild_tensor<'a>(
+    argument: impl Fn(usize) -> Option<&'a Object>,
+    objects: &Objects,
+    dtype: Option<ScalarType>,
+) -> Result<Object> {
     let (Some(Object::Storage(storage)), Some(Object::Int(offset))) = (argument(0), argument(1)) else {
         bail!(Io, "expected a tensor of a storage and an offset");
     };
+    let dtype = dtype.unwrap_or(storage.dtype());
     let sizes = whole_numbers(argument(2), objects)?;
     let strides = whole_numbers(argument(3), objects)?;
     // Where there are no elements, or one in a dimension, nothing else bounds these.
-    let is_far = |steps: &i64| steps.checked_mul(storage.dtype().size() as i64).is_none();
+    let is_far = |steps: &i64| steps.checked_mul(dtype.size() as i64).is_none();
     ensure!(
         !is_far(offset) && !strides.iter().any(is_far),
         Io,
         "expected strides and an offset in a storage but got {strides:?} and {offset}"
     );
     let geometry = Geometry::strided(&sizes, &strides, *offset)?;
-    let tensor = Tensor::from_impl(TensorImpl::new(storage.storage().clone(), geometry, storage.dtype())?);
+    let tensor = Tensor::from_impl(TensorImpl::new(storage.storage().clone(), geometry, dtype)?);
     match argument(4) {
         None | Some(Object::Bool(false)) => {}
         Some(Object::Bool(true)) => drop(tensor.requires_grad_(true)?),

@@ -135,9 +135,9 @@ unsafe fn write<T>(to: *mut u8, value: T) {
 /// As [`row_fold`].
 pub(crate) fn arg_extreme(input: &Tensor, out: &Tensor, mask: DimMask, largest: bool) -> Result<()> {
     let kernel = computing_type(input.dtype());
-    dispatch_all_types!(ordered_computing, kernel, "argmax", T => {
+    dispatch_all_types!(through_computing, kernel, "argmax", T => {
         let fold = ArgFold::<T> { largest, prefetch: Prefetch::for_fold(input), element: PhantomData };
-        row_fold(input, [out], mask, kernel, [ScalarType::I64], fold)
+        row_fold(input, [out], mask, T::SCALAR_TYPE, [ScalarType::I64], fold)
     })
 }
 
@@ -153,8 +153,8 @@ pub(crate) fn extreme_with_index(
     largest: bool,
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
-    dispatch_all_types!(ordered_computing, kernel, "max", T => {
+    dispatch_all_types!(through_computing, kernel, "max", T => {
         let fold = ArgFold::<T> { largest, prefetch: Prefetch::for_fold(input), element: PhantomData };
-        row_fold(input, [values, indices], mask, kernel, [kernel, ScalarType::I64], fold)
+        row_fold(input, [values, indices], mask, T::SCALAR_TYPE, [T::SCALAR_TYPE, ScalarType::I64], fold)
     })
 }

@@ -107,7 +107,8 @@ fn extremes(dtype: ScalarType) -> (Scalar, Scalar) {
         ScalarType::I8 => between(i8::MIN.into(), i8::MAX.into()),
         ScalarType::I16 => between(i16::MIN.into(), i16::MAX.into()),
         ScalarType::I32 => between(i32::MIN.into(), i32::MAX.into()),
-        ScalarType::I64 => between(i64::MIN, i64::MAX),
+        // Folded as i64.
+        ScalarType::I64 | ScalarType::U16 | ScalarType::U32 => between(i64::MIN, i64::MAX),
         _ => (Scalar::Float(f64::NEG_INFINITY), Scalar::Float(f64::INFINITY)),
     }
 }

@@ -46,6 +46,10 @@ pub fn arange_step(
             T::from_scalar(Scalar::Float(start + i as f64 * step))
         }))?;
     } else {
+        // What i64 does not hold would saturate.
+        for number in [start, end, step].into_iter().filter(|number| number.is_integral(false)) {
+            number.check_range(ScalarType::I64).map_err(|e| e.in_operator("arange"))?;
+        }
         let (start, step) = (start.to_i64(), step.to_i64());
         dispatch_all_types!(integers, dtype, "arange", T => loops::generate_by_index::<T>("arange", &out, |i| {
             T::from_scalar(Scalar::Int(start.wrapping_add(step.wrapping_mul(i as i64))))

@@ -112,9 +112,11 @@ pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
         }
     }
     value.check_range(self_.dtype()).map_err(|e| e.in_operator("fill_"))?;
+    // Filled as i64, which holds the lower half of u64: the bits of the others are those of negative numbers.
+    let value = if self_.dtype() == ScalarType::U64 { Scalar::Int(value.to_u64() as i64) } else { value };
     let mut iter = TensorIterator::in_place("fill_", self_);
     iter.build_nullary_op()?;
-    if iter.is_meta() { Ok(()) } else { loops::any_kernel(&iter, Constant(value)) }
+    if iter.is_meta() { Ok(()) } else { loops::constant_kernel(&iter, Constant(value)) }
 }
 
 /// Writes 0 to all elements.

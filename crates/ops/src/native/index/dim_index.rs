@@ -49,7 +49,7 @@ fn gather_row<B: RawBits>(to: &mut [B], from: &[B], index: &[i64], stride: i64, 
 impl DimIndex<'_> {
     /// Copies the elements of `from` at `index` to `out`, which is dense over `sizes`.
     pub(crate) fn gather(&self, from: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
-        dispatch_all_types!(all_and_complex, from.dtype(), self.name, T => {
+        dispatch_all_types!(moved, from.dtype(), self.name, T => {
             with_slices(self.name, &[from, index], &[out], |s| {
                 self.check(s.read::<i64>(1)?)?;
                 self.gather_bits::<<T as ElementBits>::Bits>(s)

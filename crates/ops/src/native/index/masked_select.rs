@@ -43,7 +43,7 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     refuse_meta(NAME, self_)?;
     let (self_, mask) = broadcast(NAME, self_, mask)?;
     let iter = StridedIter::new(self_.sizes(), [self_.strides(), mask.strides()]);
-    dispatch_all_types!(all_and_complex, self_.dtype(), NAME, T => {
+    dispatch_all_types!(moved, self_.dtype(), NAME, T => {
         type B = <T as ElementBits>::Bits;
         let chosen: Vec<B> = with_slices(NAME, &[&self_, &mask], &[], |s| {
             let (values, mask) = (s.read::<B>(0)?, s.read::<u8>(1)?);
@@ -91,7 +91,7 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
     let (mask, source) = (non_aliasing(&mask, self_)?, non_aliasing(source, self_)?);
     let source = copy::clone(&source, Some(MemoryFormat::Contiguous))?;
     let iter = StridedIter::new(self_.sizes(), [self_.strides(), mask.strides()]);
-    dispatch_all_types!(all_and_complex, self_.dtype(), NAME, T => {
+    dispatch_all_types!(moved, self_.dtype(), NAME, T => {
         type B = <T as ElementBits>::Bits;
         // Checked before the guard for writing is taken, which increments the version.
         with_slices(NAME, &[&mask], &[], |s| {

@@ -12,10 +12,13 @@ use flambeau_core::{Result, Scalar, ScalarType, ensure, fallible};
 /// The indices of the elements that are not 0, a row for each, in row-major order.
 pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
     refuse_meta("nonzero", self_)?;
+    // Types whose zeros have several codes, and that have no comparison of bits.
+    let by_value = self_.dtype().is_float8() || self_.dtype() == ScalarType::Complex32;
+    let self_ = &(if by_value { ops::ne_scalar(self_, Scalar::Int(0))? } else { self_.clone() });
     let rank = self_.dim();
     let iter = StridedIter::new(self_.sizes(), [self_.strides()]);
     // NaN is not 0.
-    let flat_indices = dispatch_all_types!(all_and_complex, self_.dtype(), "nonzero", T => {
+    let flat_indices = dispatch_all_types!(moved, self_.dtype(), "nonzero", T => {
         with_slices("nonzero", &[self_], &[], |s| {
             let values = s.read::<<T as ElementBits>::Number>(0)?;
             let (mut found, mut flat_index) = (Vec::new(), 0i64);

@@ -11,6 +11,7 @@ use crate::native::factory::copy;
 use crate::native::factory::empty_full::dense_strides;
 use crate::native::guarded_slices::with_slices;
 use crate::native::index::gather_scatter::into_dense;
+use crate::native::index::signed_order;
 use crate::native::shape::view;
 use crate::parallel::{for_each_task, num_threads, parallel_for};
 use crate::structured::TensorSpec;
@@ -135,6 +136,12 @@ fn sort_into(
 ) -> Result<()> {
     if values.numel() == 0 {
         return Ok(());
+    }
+    if self_.dtype().is_barebones_unsigned() {
+        let signed = signed_order::to_signed(self_)?;
+        let sorted = ops::empty_like(values, Some(ScalarType::I64), None, None, None, None)?;
+        sort_into(name, &signed, dim, descending, (&sorted, indices))?;
+        return ops::copy_(values, &signed_order::from_signed(&sorted, self_.dtype())?, false);
     }
     let last = |t: &Tensor| view::transpose(t, dim, -1);
     let (rows, values, indices) = (last(self_)?, last(values)?, last(indices)?);

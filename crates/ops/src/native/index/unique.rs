@@ -51,7 +51,7 @@ fn runs(
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     ensure!(!self_.device().is_meta(), NotImplemented(name), "a tensor on meta has no values");
-    let starts = dispatch_all_types!(ordered, values.dtype(), name, T => {
+    let starts = dispatch_all_types!(distinct, values.dtype(), name, T => {
         type N = <T as ElementBits>::Number;
         with_slices(name, &[values], &[], |s| {
             let values = s.read::<N>(0)?;

@@ -133,7 +133,7 @@ formulas! { any_kernel(NumberFormula, Number) -> V:
     fn mul, mul_meta = build_binary_op(self_: a, other: b) => a * b;
 }
 
-formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
+formulas! { choice_kernel(OrderedFormula, Ordered) -> V:
     /// The maximum, NaN if either is NaN. Here and in all operators that choose one of two numbers, 0 is larger than -0, as in `maximum`
     /// of IEEE 754-2019.
     fn maximum, maximum_meta = build_binary_op(self_: a, other: b) => ordered_max(a, b);

@@ -23,7 +23,7 @@ formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
     fn logical_xor, logical_xor_meta = build_comparison_op(self_: a, other: b) => (is_nonzero(a) & !is_nonzero(b)) | (!is_nonzero(a) & is_nonzero(b));
 }
 
-formulas! { integer_kernel(IntegerFormula, Integer) -> V:
+formulas! { bitwise_kernel(IntegerFormula, Integer) -> V:
     /// Bitwise not; for bool, logical not.
     fn bitwise_not, bitwise_not_meta = build_unary_op(self_: x) => !x;
     /// Bitwise and.

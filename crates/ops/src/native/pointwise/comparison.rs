@@ -22,7 +22,7 @@ formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
     fn is_infinite, is_infinite_meta = build_unary_bool_op(self_: x) => x.eq(x) & (x * V::zero()).ne(V::zero());
 }
 
-formulas! { ordered_comparison_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
+formulas! { order_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
     /// a < b.
     fn lt, lt_meta = build_comparison_op(self_: a, other: b) => a.lt(b);
     /// a <= b.
@@ -31,6 +31,9 @@ formulas! { ordered_comparison_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
     fn gt, gt_meta = build_comparison_op(self_: a, other: b) => a.gt(b);
     /// a >= b.
     fn ge, ge_meta = build_comparison_op(self_: a, other: b) => a.ge(b);
+}
+
+formulas! { ordered_comparison_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
     /// Whether it is positive infinity.
     fn isposinf, isposinf_meta = build_predicate_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is negative infinity.
@@ -86,7 +89,14 @@ fn build_comparison_with<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, o
         return iter.build_number_op(self_, other, Config::COMPARE);
     }
     let sizes: &[i64] = if self_.dim() > 0 { &[1] } else { &[] };
-    let wide = if self_.is_floating_point() { ScalarType::F64 } else { ScalarType::I64 };
+    let (other, wide) = if self_.is_floating_point() {
+        (other, ScalarType::F64)
+    } else if self_.dtype().is_barebones_unsigned() || other.scalar_type() == ScalarType::U64 {
+        // Types that promote with no other integer. An infinity compares with all elements as a number out of their range does.
+        (Scalar::Float(f64::INFINITY.copysign(other.to_f64())), ScalarType::F64)
+    } else {
+        (other, ScalarType::I64)
+    };
     iter.add_input(self_);
     iter.add_owned_input(ops::full(sizes, other, Some(wide), None, Some(self_.device()), None)?);
     iter.build(Config::COMPARE)

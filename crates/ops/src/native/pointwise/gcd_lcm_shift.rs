@@ -10,10 +10,13 @@ formulas! { integer_kernel(IntegerFormula, Integer) -> V:
     fn any_gcd, gcd_meta = build_binary_op(self_: a, other: b) => euclid(a, b);
     /// [`lcm`], without the check for bool.
     fn any_lcm, lcm_meta = build_binary_op(self_: a, other: b) => (a.div_trunc(euclid(a, b)) * b).abs();
-    /// [`left_shift`], without the check for bool.
-    fn any_left_shift, left_shift_meta = build_binary_op(self_: a, other: by) => a.shl(by);
     /// [`right_shift`], without the check for bool.
     fn any_right_shift, right_shift_meta = build_binary_op(self_: a, other: by) => a.shr(by);
+}
+
+formulas! { bitwise_kernel(IntegerFormula, Integer) -> V:
+    /// [`left_shift`], without the check for bool.
+    fn any_left_shift, left_shift_meta = build_binary_op(self_: a, other: by) => a.shl(by);
 }
 
 /// Operators of integers that are not defined for bool.

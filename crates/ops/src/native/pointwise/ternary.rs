@@ -11,7 +11,7 @@ formulas! { number_kernel(NumberFormula, Number) -> V:
     fn addcmul, addcmul_meta = build_ternary_op(self_: x, tensor1: a, tensor2: b; value: Scalar) => x + V::scalar(value) * a * b;
 }
 
-formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
+formulas! { number_choice_kernel(OrderedFormula, Ordered) -> V:
     /// Each element clamped to two numbers that are not NaN; NaN is propagated.
     fn between, between_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
         V::scalar(max).min_of_signed(V::scalar(min).max_of_signed(x));
@@ -104,6 +104,11 @@ fn check_limits(iter: &TensorIterator<'_>, some: bool) -> Result<()> {
 fn saturated(limit: Scalar, dtype: ScalarType) -> Scalar {
     if !dtype.is_integral(true) {
         return limit;
+    }
+    if dtype == ScalarType::U64 {
+        // The i64 of the same order, which stands for it in `number_choice_kernel`.
+        let nearest = if limit.to_f64() < 0.0 { 0 } else { limit.to_u64() };
+        return Scalar::Int((nearest ^ 1 << 63) as i64);
     }
     let unused = 64 - 8 * dtype.size() as u32;
     let (min, max) = if dtype.is_signed() {

@@ -272,6 +272,8 @@ fn exact_integer_range(dtype: ScalarType) -> (i64, i64) {
         ScalarType::BF16 => (-(1 << 8), 1 << 8),
         ScalarType::F32 => (-(1 << 24), 1 << 24),
         ScalarType::F64 => (-(1 << 53), 1 << 53),
+        // Of unsigned integers those that are i64 too.
+        ScalarType::U64 => (0, i64::MAX),
         _ if dtype.is_signed() => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
         _ => (0, i64::MAX >> (63 - bits)),
     }
@@ -287,6 +289,11 @@ fn rounded_down(value: i64, digits: u32) -> i64 {
 /// Fills with `count` consecutive integers from `low`. A random word of 64 bits is multiplied by `count` and shifted:
 /// probabilities differ relatively by at most `count / 2^64`.
 fn fill_integers(self_: &Tensor, low: i64, count: u128, generator: Option<&Generator>) -> Result<()> {
+    if self_.dtype().is_barebones_unsigned() {
+        let signed = ops::empty_like(self_, Some(ScalarType::I64), None, None, None, None)?;
+        fill_integers(&signed, low, count, generator)?;
+        return ops::copy_(self_, &signed, false);
+    }
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
     // Samples are rounded to the type, but not out of the range.
     let last = low.wrapping_add((count - 1) as i64);

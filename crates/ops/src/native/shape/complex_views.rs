@@ -22,12 +22,14 @@ pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
 /// The complex numbers whose parts are the last dimension, of size 2.
 pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
     const NAME: &str = "view_as_complex";
-    ensure!(
-        matches!(self_.dtype(), ScalarType::F32 | ScalarType::F64),
-        Dtype(NAME, "self"),
-        "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
-        self_.dtype()
-    );
+    let dtype = match self_.dtype() {
+        ScalarType::F16 => ScalarType::Complex32,
+        real @ (ScalarType::F32 | ScalarType::F64) => real.to_complex(),
+        other => bail!(
+            Dtype(NAME, "self"),
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {other}"
+        ),
+    };
     let g = self_.geometry();
     let (Some((&pair, sizes)), Some((&step, outer))) = (g.sizes().split_last(), g.strides().split_last())
     else {
@@ -46,7 +48,7 @@ pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
         "Tensor must have a storage_offset divisible by 2"
     );
     let strides: DimVec = outer.iter().map(|stride| stride / 2).collect();
-    view_in_type(self_, sizes, &strides, g.storage_offset() / 2, self_.dtype().to_complex())
+    view_in_type(self_, sizes, &strides, g.storage_offset() / 2, dtype)
 }
 
 fn view_in_type(

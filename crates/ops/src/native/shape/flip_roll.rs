@@ -27,7 +27,7 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let last = |d: &usize| if self_.dim() == 0 { 0 } else { (g.sizes()[*d] - 1) * g.strides()[*d] };
     let start: i64 = dims.iter().map(last).sum();
     let iter = StridedIter::new(&sizes, [&steps]);
-    dispatch_all_types!(all_and_complex, self_.dtype(), "flip", T => {
+    dispatch_all_types!(moved, self_.dtype(), "flip", T => {
         with_slices("flip", &[self_], &[&made], |s| {
             let (from, to) = (s.read::<<T as ElementBits>::Bits>(0)?, s.write::<<T as ElementBits>::Bits>(0)?);
             fill(to, 1, |range, mut part| {

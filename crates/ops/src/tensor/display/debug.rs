@@ -41,7 +41,7 @@ fn values(tensor: &Tensor) -> Result<String> {
     if tensor.dim() > MOST_DIMS {
         return Ok("[...]".to_owned());
     }
-    crate::dispatch_all_types!(all_and_complex, tensor.dtype(), "Debug", T => {
+    crate::dispatch_all_types!(stored, tensor.dtype(), "Debug", T => {
         let summary = Summary::new(&Elements::<T>::try_new(tensor)?, &OPTIONS);
         let numbers = Numbers::new(&summary.values, tensor.dtype(), &OPTIONS);
         Ok(summary.text(&numbers, 4, OPTIONS.linewidth))

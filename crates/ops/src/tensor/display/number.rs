@@ -85,6 +85,7 @@ impl Format {
             Scalar::Bool(true) => "True".to_string(),
             Scalar::Bool(false) => "False".to_string(),
             Scalar::Float(x) => self.write_float(x),
+            Scalar::UInt(u) => u.to_string(),
             other => other.to_i64().to_string(),
         }
     }

@@ -7,7 +7,8 @@ use flambeau_ops::{Tensor, ops};
 /// Choices of every type, for rows of every length around the lanes' width.
 #[test]
 fn where_takes_bits_as_they_are() {
-    for dtype in ScalarType::WORKING {
+    // All types that have a zero.
+    for dtype in ScalarType::WORKING.into_iter().filter(|dtype| *dtype != ScalarType::F8E8M0FNU) {
         for n in [0usize, 1, 2, 7, 15, 16, 17, 31, 33, 63, 64, 65, 130, 300] {
             let yes: Vec<f64> = (0..n).map(|i| (i % 2) as f64).collect();
             let no: Vec<f64> = (0..n).map(|i| (i % 3 % 2) as f64).collect();

@@ -237,12 +237,17 @@ impl DimIndex<'_> {
                 })
             });
         }
-        dispatch_all_types!(all_and_complex, to.dtype(), self.name, T => {
+        if how == Combine::Assign {
+            return dispatch_all_types!(moved, to.dtype(), self.name, T => {
+                type N = <T as ElementBits>::Number;
+                under_guards(&|s| self.scatter_numbers::<N>(s, from_strides, |_, new| new.normalized()))
+            });
+        }
+        dispatch_all_types!(wrapping, to.dtype(), self.name, T => {
             type N = <T as ElementBits>::Number;
             under_guards(&|s| match how {
-                Combine::Add => self.scatter_numbers::<N>(s, from_strides, N::plus),
                 Combine::Multiply => self.scatter_numbers::<N>(s, from_strides, N::times),
-                _ => self.scatter_numbers::<N>(s, from_strides, |_, new| new.normalized()),
+                _ => self.scatter_numbers::<N>(s, from_strides, N::plus),
             })
         })
     }

@@ -16,27 +16,19 @@ SIZES = {
     "bits8": 1,
     "cdouble": 16,
     "cfloat": 8,
-    "chalf": 4,
     "complex128": 16,
-    "complex32": 4,
     "complex64": 8,
     "float4_e2m1fn_x2": 1,
-    "float8_e4m3fn": 1,
     "float8_e4m3fnuz": 1,
-    "float8_e5m2": 1,
     "float8_e5m2fnuz": 1,
-    "float8_e8m0fnu": 1,
     "qint32": 4,
     "qint8": 1,
     "quint2x4": 1,
     "quint4x2": 1,
     "quint8": 1,
-    "uint16": 2,
-    "uint32": 4,
-    "uint64": 8,
     **{f"{kind}{bits}": 1 for kind in ("int", "uint") for bits in range(1, 8)},
 }
-OTHER_NAMES = {"cdouble": "complex128", "cfloat": "complex64", "chalf": "complex32"}
+OTHER_NAMES = {"cdouble": "complex128", "cfloat": "complex64"}
 
 _made: dict[str, NoDtype] = {}
 
