@@ -2,6 +2,7 @@
 //! output like them. A call without inputs and with a contiguous output is trivial too.
 
 use super::operand::{Handle, Operand, Operands, Output};
+use super::types::result_type;
 use super::{Config, TensorIterator};
 use crate::Tensor;
 use flambeau_core::{
@@ -218,7 +219,18 @@ impl<'a> TensorIterator<'a> {
             return Ok(());
         }
         [condition, yes, no].into_iter().for_each(|input| self.add_input(input));
-        self.build(Config::PROMOTE)
+        self.build_choice_between(yes, no)
+    }
+
+    /// Builds a choice whose inputs have been added: a condition, which takes no part in promotion, and two values.
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build).
+    pub fn build_choice_between(&mut self, yes: &Tensor, no: &Tensor) -> Result<()> {
+        let dtype = result_type([yes, no]).map_err(|e| e.in_operator(self.name))?;
+        self.build(Config { output_dtype: Some(dtype), keep_input_dtypes: true, ..Config::SAME })?;
+        self.common_dtype = dtype;
+        Ok(())
     }
 
     /// Whether a `where` is trivial if it is so without its condition, of this geometry.

@@ -199,7 +199,8 @@ fn every_float_of_eight_bits_converts_to_every_type() {
         assert_floats(&source.to(ScalarType::BF16).unwrap(), &half, "bfloat16");
         let truth = source.to(ScalarType::Bool).unwrap().to_vec::<bool>().unwrap();
         assert!(truth.iter().zip(&values).all(|(truth, x)| *truth == (*x != 0.0)), "{dtype}");
-        for to in FLOAT8 {
+        // To its own type it is the tensor itself, with all its codes for NaN.
+        for to in FLOAT8.into_iter().filter(|to| *to != dtype) {
             let expected: Vec<i128> = values.iter().map(|x| float8(*x, to)).collect();
             assert_eq!(codes(&source.to(to).unwrap()), expected, "{dtype} to {to}");
         }
@@ -471,7 +472,7 @@ fn tensors_are_filled_as_in_pytorch() {
 fn what_is_not_supported_names_operator_and_type() {
     let eight = Tensor::from([F8E4M3FN::from_f32(1.0)]);
     let error = eight.add(&eight).unwrap_err();
-    assert_eq!((error.kind(), error.operator()), (ErrorKind::NotImplemented, Some("add")));
+    assert_eq!((error.kind(), error.operator()), (ErrorKind::NotImplemented, Some("add.Tensor")));
     assert!(error.to_string().contains("float8_e4m3fn"), "{error}");
     for got in [eight.exp(), eight.mul(&eight), eight.sum(), ops::max(&eight), eight.matmul(&eight)] {
         assert_eq!(got.unwrap_err().kind(), ErrorKind::NotImplemented);

@@ -1,6 +1,6 @@
 //! `where` and `masked_fill`.
 
-use crate::tensor_iterator::{Config, TensorIterator, result_type_of};
+use crate::tensor_iterator::{TensorIterator, result_type_of};
 use crate::{Tensor, loops, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
 
@@ -21,7 +21,7 @@ pub fn where_self_meta<'a>(
     }
     iter.add_input(self_);
     iter.add_input(other);
-    iter.build(Config::PROMOTE)
+    iter.build_choice_between(self_, other)
 }
 
 /// `self_` where the condition is true, else `other`.
@@ -91,7 +91,7 @@ fn fill_where(name: &'static str, self_: &Tensor, mask: &Tensor, value: &Tensor)
     iter.add_input(mask);
     iter.add_input(value);
     iter.add_input(self_);
-    iter.build(Config::PROMOTE)?;
+    iter.build_choice_between(value, self_)?;
     if iter.is_meta() { Ok(()) } else { loops::select_kernel(&iter) }
 }
 
