@@ -19,8 +19,8 @@ const NAN: u32 = INFINITY | 1 << (MANTISSA - 1);
 /// `mantissa` bits of mantissa and this bias; halfway between two, that whose last bit is 0.
 fn nearest(bits: u32, mantissa: u32, bias: u32) -> u32 {
     let rebias = (BIAS - bias) << MANTISSA;
-    let least_normal = rebias + (1 << MANTISSA);
-    if bits < least_normal {
+    let smallest_normal = rebias + (1 << MANTISSA);
+    if bits < smallest_normal {
         // Numbers below are multiples of the smallest one. Added to a number whose last bit has that value, they round to such.
         let unit = (BIAS - bias + 1 + MANTISSA - mantissa) << MANTISSA;
         return (f32::from_bits(bits) + f32::from_bits(unit)).to_bits() - unit;
@@ -31,7 +31,7 @@ fn nearest(bits: u32, mantissa: u32, bias: u32) -> u32 {
 }
 
 /// The bits of the f32 of a code without its sign that is neither infinite nor NaN.
-fn widened(code: u32, mantissa: u32, bias: u32) -> u32 {
+fn bits_of_finite(code: u32, mantissa: u32, bias: u32) -> u32 {
     if code >> mantissa == 0 {
         let unit = f32::from_bits((BIAS + 1 - bias - mantissa) << MANTISSA);
         return (code as f32 * unit).to_bits();
@@ -70,7 +70,7 @@ impl F8E4M3FN {
     /// The value, exactly.
     pub fn to_f32(self) -> f32 {
         let (sign, code) = (u32::from(self.0 & 0x80) << 24, u32::from(self.0 & 0x7F));
-        let bits = if code == Self::NAN { NAN } else { widened(code, Self::MANTISSA, Self::BIAS) };
+        let bits = if code == Self::NAN { NAN } else { bits_of_finite(code, Self::MANTISSA, Self::BIAS) };
         f32::from_bits(sign | bits)
     }
 }
@@ -106,7 +106,7 @@ impl F8E5M2 {
     pub fn to_f32(self) -> f32 {
         let (sign, code) = (u32::from(self.0 & 0x80) << 24, u32::from(self.0 & 0x7F));
         let bits = match code.cmp(&Self::INFINITY) {
-            Ordering::Less => widened(code, Self::MANTISSA, Self::BIAS),
+            Ordering::Less => bits_of_finite(code, Self::MANTISSA, Self::BIAS),
             Ordering::Equal => INFINITY,
             Ordering::Greater => NAN,
         };
@@ -129,8 +129,8 @@ pub struct F8E8M0FNU(u8);
 impl F8E8M0FNU {
     const NAN: u32 = 0xFF;
 
-    /// The nearest power of two by the distance of values, without the sign; halfway between two, the larger one, but 2^-127 for 1.5
-    /// times that; and NaN for what is not finite.
+    /// The nearest power of two by the distance of values, without the sign, and the larger one halfway between two; NaN for what is not
+    /// finite. Of subnormal numbers those above 2^-127 become 2^-126, and the others 2^-127, as in PyTorch.
     pub fn from_f32(value: f32) -> Self {
         let bits = value.to_bits() & !SIGN;
         let (exponent, fraction) = (bits >> MANTISSA, bits & ((1 << MANTISSA) - 1));
@@ -297,18 +297,18 @@ mod tests {
 
     #[test]
     fn powers_of_two_are_the_nearest_and_lose_the_sign() {
-        for code in 0..0xFE {
+        for code in 1..0xFE {
             let (low, high) = (e8m0(code), e8m0(code + 1));
             let (step, middle) = (low / 64.0, (low + high) / 2.0);
-            let tie = if code == 0 { code } else { code + 1 };
-            for (x, expected) in
-                [(low, code), (middle - step, code), (middle, tie), (middle + step, code + 1)]
-            {
+            for (x, expected) in [(low, code), (middle - step, code), (middle, code + 1)] {
                 assert_eq!(F8E8M0FNU::from_f32(x as f32).to_bits(), expected, "{x:e}");
                 assert_eq!(F8E8M0FNU::from_f32(-x as f32).to_bits(), expected, "{x:e}");
             }
         }
-        assert_eq!(F8E8M0FNU::from_f32(0.0).to_bits(), 0);
+        let lowest = e8m0(0) as f32;
+        for (x, expected) in [(0.0, 0), (lowest / 2.0, 0), (lowest, 0), (lowest * 1.25, 1)] {
+            assert_eq!(F8E8M0FNU::from_f32(x).to_bits(), expected, "{x:e}");
+        }
         assert_eq!(F8E8M0FNU::from_f32(f32::MAX).to_bits(), 0xFF);
         assert_eq!(F8E8M0FNU::from_f32(f32::INFINITY).to_bits(), 0xFF);
         assert_eq!(F8E8M0FNU::from_f32(f32::NAN).to_bits(), 0xFF);

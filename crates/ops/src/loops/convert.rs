@@ -15,7 +15,7 @@ pub(super) type Convert = unsafe fn(*const u8, *mut u8, usize);
 pub(super) enum Mapping {
     /// Its value.
     Value,
-    /// Of an i64: the u64 at the same place in the order of all. For formulas that only compare elements with each other.
+    /// Of an i64: the u64 at the same position in the order of all. For formulas that only compare elements with each other.
     Order,
 }
 

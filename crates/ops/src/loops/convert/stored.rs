@@ -85,7 +85,7 @@ fn with_same_bits(dtype: ScalarType) -> ScalarType {
     }
 }
 
-/// From u64 to floating point and complex numbers, given its values in two types: rounded once, and not by way of another type.
+/// From u64 to floating point and complex numbers, given its values in two types: rounded once, without another type between them.
 fn of_u64<F32: Step, F64: Step>(to: ScalarType) -> Result<Convert> {
     match to {
         ScalarType::F64 => made::<F64>(),
