@@ -32,6 +32,8 @@ globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.A
 if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
     from . import amp as amp, cuda as cuda, distributions as distributions, random as random, signal as signal, testing as testing
+    from . import amp as amp, array_api as array_api, distributions as distributions, masked as masked, random as random
+    from . import signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler, utils as utils
     from .serialization import load as load, save as save
 
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
 _MODULES = (
     "amp",
     "cuda",
+    "array_api",
     "distributions",
     "func",
+    "masked",
     "multiprocessing",
     "nn",
     "optim",
@@ -55,6 +59,29 @@ _MODULES = (
     "viz",
 )
 
+# What the Array API standard has under names that are not PyTorch's.
+_STANDARD = (
+    "__array_api_version__",
+    "__array_namespace_info__",
+    "astype",
+    "bitwise_invert",
+    "broadcast_arrays",
+    "cumulative_prod",
+    "cumulative_sum",
+    "expand_dims",
+    "isdtype",
+    "matrix_transpose",
+    "permute_dims",
+    "repeat",
+    "take_along_axis",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "unstack",
+    "vecdot",
+)
+
 
 def __getattr__(name: str) -> Any:
     """Modules that not every program needs are imported on first access."""
@@ -66,4 +93,8 @@ def __getattr__(name: str) -> Any:
         from flambeau import serialization
 
         return getattr(serialization, name)
+    if name in _STANDARD:
+        from flambeau import array_api
+
+        return getattr(array_api, name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")

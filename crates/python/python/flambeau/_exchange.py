@@ -29,6 +29,31 @@ def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar:
     return _flambeau.as_tensor(array)
 
 
+# The editions of the Array API standard, of which a later one has all that an earlier one has.
+EDITIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+
+def __array_namespace__(self: Tensor, *, api_version: str | None = None) -> Any:
+    """The functions of the Array API standard, `flambeau.array_api`."""
+    if api_version is not None and api_version not in EDITIONS:
+        raise ValueError(f"__array_namespace__: expected api_version to be one of {', '.join(EDITIONS)} but got {api_version!r}")
+    from flambeau import array_api
+
+    return array_api
+
+
+def to_device(self: Tensor, device: device | str, /, *, stream: Any = None) -> Tensor:
+    """The tensor on a device; `stream` must be None, since a copy needs no stream of the caller's."""
+    if stream is not None:
+        raise ValueError(f"to_device: expected stream to be None but got {stream!r}")
+    return self.to(device)
+
+
+def __imatmul__(self: Tensor, other: Tensor) -> Tensor:
+    """The product of matrices, stored in the tensor."""
+    return self.copy_(self @ other)
+
+
 def asarray(
     obj: Any,
     *,
@@ -76,4 +101,5 @@ def _taken(obj: Any, dtype: dtype | None) -> tuple[Any, bool]:
 
 def install(tensor: Any) -> None:
     """Puts the methods on the class."""
-    tensor.__array__, tensor.__array_wrap__ = __array__, __array_wrap__
+    for method in (__array__, __array_wrap__, __array_namespace__, __imatmul__, to_device):
+        setattr(tensor, method.__name__, method)
