@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -15,6 +15,8 @@ use crate::{Outcome, root};
 const CORE: &str = "tests/coverage/core_aten.txt";
 /// Names that PyTorch's users call.
 const USER_NAMES: &str = "tests/coverage/user_names.txt";
+/// The folder of the package whose names stand for PyTorch's and need not be Flambeau's.
+const SHIMS: &str = "torch";
 
 /// Operators of the core set that are methods of a tensor here.
 const METHODS: &[&str] =
@@ -118,31 +120,25 @@ fn list<'a>(names: impl Iterator<Item = &'a String>) {
 
 /// The names that the Python package defines, with their modules as users write them: `nn.functional.pad`, `matmul`.
 fn python_names() -> Result<HashSet<String>, String> {
-    let package = root().join("crates/python/python/flambeau");
     let mut names = HashSet::new();
-    for (folder, prefix) in [
-        ("nn/functional", "nn.functional."),
-        ("special", "special."),
-        ("linalg", "linalg."),
-        ("fft", "fft."),
-        ("", ""),
-    ] {
-        for file in sources(&package.join(folder))? {
-            let text = read(&file)?;
-            names.extend(defined(&text).map(|name| format!("{prefix}{name}")));
-        }
-    }
+    collect(&root().join("crates/python/python/flambeau"), "", &mut names)?;
     Ok(names)
 }
 
-/// The Python files and stubs of a folder.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
+/// Adds the names that the files of a folder define, and those of its folders after the names of these.
+fn collect(folder: &Path, prefix: &str, names: &mut HashSet<String>) -> Result<(), String> {
     let error = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(error)?.collect();
-    let paths = entries.map_err(error)?.into_iter().map(|entry| entry.path());
-    let is_python =
-        |path: &PathBuf| path.extension().is_some_and(|extension| extension == "py" || extension == "pyi");
-    Ok(paths.filter(is_python).collect())
+    for entry in fs::read_dir(folder).map_err(error)? {
+        let path = entry.map_err(error)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_python = path.extension().is_some_and(|extension| extension == "py" || extension == "pyi");
+        if path.is_dir() && name != SHIMS {
+            collect(&path, &format!("{prefix}{name}."), names)?;
+        } else if is_python {
+            names.extend(defined(&read(&path)?).map(|name| format!("{prefix}{name}")));
+        }
+    }
+    Ok(())
 }
 
 /// Names after `def`, and those assigned at the top level, as in `relu = flambeau.relu`.

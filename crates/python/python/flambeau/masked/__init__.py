@@ -208,13 +208,15 @@ def normalize(
 def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: flambeau.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The median of the selected elements, the lower one of two."""
+    """The median of the selected elements, the lower one of two; NaN where there are none, which integers cannot be."""
     input = _typed(input, dtype)
-    if not input.is_floating_point() and mask is not None and not bool(mask.all()):
+    numbers = input if input.is_floating_point() else input.to(flambeau.float64)
+    found = flambeau.nanmedian(_filled(numbers, mask, math.nan), dim, keepdim).values
+    if input.is_floating_point():
+        return found
+    if bool(found.isnan().any()):
         raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
-    return flambeau.nanmedian(_filled(input, mask, math.nan), dim, keepdim).values if input.is_floating_point() else flambeau.median(
-        input, dim, keepdim
-    ).values
+    return found.to(input.dtype)
 
 
 def var(

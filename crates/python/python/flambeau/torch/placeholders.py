@@ -15,6 +15,7 @@ REASONS = {
     "torch.distributed": "there is no distributed training: this is a single process",
     "torch.export": "programs run as they are; there is no exporter of graphs",
     "torch.jit": "programs run as they are; there is no TorchScript",
+    "torch.masked": "there are no tensors with a mask; the functions of torch.masked take the mask as an argument",
     "torch.mps": "there are no devices of Apple's",
     "torch.mtia": "there are no devices of this kind",
     "torch.nested": "there are no nested tensors",
