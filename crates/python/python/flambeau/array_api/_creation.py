@@ -5,6 +5,9 @@ from __future__ import annotations
 import flambeau
 from flambeau import Tensor
 
+from ._arguments import complex_type, real_type
+from ._unsigned import by_bits, from_bits, is_wide
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -53,6 +56,8 @@ def arange(
         start, stop = 0, start
     if (stop - start) * step < 0:
         stop = start
+    if dtype is not None and is_wide(dtype):
+        return from_bits(flambeau.arange(start, stop, step, dtype=flambeau.int64, device=device), dtype)
     return flambeau.arange(start, stop, step, dtype=dtype, device=device)
 
 
@@ -128,8 +133,6 @@ def linspace(
     is_complex = isinstance(start, complex) or isinstance(stop, complex) or (dtype is not None and dtype.is_complex)
     if not is_complex:
         return flambeau.linspace(start, stop, steps, dtype=dtype, device=device)[:num]
-    from ._arguments import complex_type, real_type
-
     kind = complex_type(flambeau.get_default_dtype()) if dtype is None else dtype
     start, stop = complex(start), complex(stop)
     ends = ((start.real, stop.real), (start.imag, stop.imag))
@@ -156,12 +159,12 @@ def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: Device | str 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The elements on diagonal `k` and below, zeros elsewhere."""
-    return flambeau.tril(x, k)
+    return by_bits(flambeau.tril)(x, k)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The elements on diagonal `k` and above, zeros elsewhere."""
-    return flambeau.triu(x, k)
+    return by_bits(flambeau.triu)(x, k)
 
 
 def zeros(shape: Shape, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:

@@ -6,6 +6,8 @@ import flambeau
 from flambeau import Tensor
 
 from ._arguments import operands
+from ._unsigned import bits, by_bits, by_order, floor_divide as _floor_divide, from_bits, is_wide, of_bits, of_order
+from ._unsigned import remainder as _unsigned_remainder, right_shift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,6 +114,8 @@ def _rounded(x: Tensor) -> Tensor:
 
 def _sign(x: Tensor) -> Tensor:
     """x / |x|, 0 for zeros, and NaN for NaN, whose sign PyTorch says to be 0."""
+    if is_wide(x.dtype):
+        return from_bits((bits(x) != 0).to(flambeau.int64), x.dtype)
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         return flambeau.sign(x)
     return flambeau.where(flambeau.isnan(x), x * flambeau.nan, flambeau.sgn(x))
@@ -119,77 +123,77 @@ def _sign(x: Tensor) -> Tensor:
 
 def _remainder(x1: Tensor, x2: Tensor) -> Tensor:
     """The remainder, whose sign is that of `x2` for zeros too: -0 modulo 1 is 0."""
-    found = flambeau.remainder(x1, x2)
+    found = _unsigned_remainder(x1, x2)
     return flambeau.where(found == 0, flambeau.copysign(found, x2), found) if found.dtype.is_floating_point else found
 
 
-abs = _unary("abs", flambeau.abs, "The magnitude of each element.")
+abs = _unary("abs", by_bits(flambeau.abs), "The magnitude of each element.")
 acos = _unary("acos", flambeau.acos, "The inverse cosine of each element.")
 acosh = _unary("acosh", flambeau.acosh, "The inverse hyperbolic cosine of each element.")
 asin = _unary("asin", flambeau.asin, "The inverse sine of each element.")
 asinh = _unary("asinh", flambeau.asinh, "The inverse hyperbolic sine of each element.")
 atan = _unary("atan", flambeau.atan, "The inverse tangent of each element.")
 atanh = _unary("atanh", flambeau.atanh, "The inverse hyperbolic tangent of each element.")
-bitwise_invert = _unary("bitwise_invert", flambeau.bitwise_not, "Each element with all bits inverted.")
-ceil = _unary("ceil", flambeau.ceil, "The smallest integer that is not below each element.")
-conj = _unary("conj", flambeau.conj, "The complex conjugate of each element.")
+bitwise_invert = _unary("bitwise_invert", by_bits(flambeau.bitwise_not), "Each element with all bits inverted.")
+ceil = _unary("ceil", by_bits(flambeau.ceil), "The smallest integer that is not below each element.")
+conj = _unary("conj", by_bits(flambeau.conj), "The complex conjugate of each element.")
 cos = _unary("cos", flambeau.cos, "The cosine of each element.")
 cosh = _unary("cosh", flambeau.cosh, "The hyperbolic cosine of each element.")
 exp = _unary("exp", flambeau.exp, "e to the power of each element.")
 expm1 = _unary("expm1", flambeau.expm1, "exp(x) - 1 of each element, exact to the last digits near 0.")
-floor = _unary("floor", flambeau.floor, "The largest integer that is not above each element.")
+floor = _unary("floor", by_bits(flambeau.floor), "The largest integer that is not above each element.")
 imag = _unary("imag", flambeau.imag, "The imaginary part of each element.")
-isfinite = _unary("isfinite", flambeau.isfinite, "Whether each element is neither infinite nor NaN.")
-isinf = _unary("isinf", flambeau.isinf, "Whether each element is infinite.")
-isnan = _unary("isnan", flambeau.isnan, "Whether each element is NaN.")
+isfinite = _unary("isfinite", of_bits(flambeau.isfinite), "Whether each element is neither infinite nor NaN.")
+isinf = _unary("isinf", of_bits(flambeau.isinf), "Whether each element is infinite.")
+isnan = _unary("isnan", of_bits(flambeau.isnan), "Whether each element is NaN.")
 log = _unary("log", flambeau.log, "The natural logarithm of each element.")
 log10 = _unary("log10", flambeau.log10, "The logarithm to the base 10 of each element.")
 log1p = _unary("log1p", flambeau.log1p, "log(1 + x) of each element, exact to the last digits near 0.")
 log2 = _unary("log2", flambeau.log2, "The logarithm to the base 2 of each element.")
 logical_not = _unary("logical_not", flambeau.logical_not, "Whether each element is false.")
-negative = _unary("negative", flambeau.neg, "Each element negated.")
-positive = _unary("positive", flambeau.positive, "Each element as it is.")
-real = _unary("real", flambeau.real, "The real part of each element.")
+negative = _unary("negative", by_bits(flambeau.neg), "Each element negated.")
+positive = _unary("positive", by_bits(flambeau.positive), "Each element as it is.")
+real = _unary("real", by_bits(flambeau.real), "The real part of each element.")
 reciprocal = _unary("reciprocal", flambeau.reciprocal, "1 divided by each element.")
-round = _unary("round", _rounded, "The integer next to each element, the even one of two.")
+round = _unary("round", by_bits(_rounded), "The integer next to each element, the even one of two.")
 sign = _unary("sign", _sign, "The sign of each element; of a complex number x / |x|.")
 signbit = _unary("signbit", flambeau.signbit, "Whether the sign bit of each element is set.")
 sin = _unary("sin", flambeau.sin, "The sine of each element.")
 sinh = _unary("sinh", flambeau.sinh, "The hyperbolic sine of each element.")
 sqrt = _unary("sqrt", flambeau.sqrt, "The square root of each element.")
-square = _unary("square", flambeau.square, "Each element times itself.")
+square = _unary("square", by_bits(flambeau.square), "Each element times itself.")
 tan = _unary("tan", flambeau.tan, "The tangent of each element.")
 tanh = _unary("tanh", flambeau.tanh, "The hyperbolic tangent of each element.")
-trunc = _unary("trunc", flambeau.trunc, "Each element without its fraction.")
+trunc = _unary("trunc", by_bits(flambeau.trunc), "Each element without its fraction.")
 
-add = _binary("add", flambeau.add, "The sums of elements.")
+add = _binary("add", by_bits(flambeau.add), "The sums of elements.")
 atan2 = _binary("atan2", flambeau.atan2, "The angle of the point (x2, x1) with the first axis.")
-bitwise_and = _binary("bitwise_and", flambeau.bitwise_and, "The bits that are set in both elements.")
-bitwise_left_shift = _binary("bitwise_left_shift", flambeau.bitwise_left_shift, "The bits of x1 shifted left by x2.")
-bitwise_or = _binary("bitwise_or", flambeau.bitwise_or, "The bits that are set in either element.")
-bitwise_right_shift = _binary("bitwise_right_shift", flambeau.bitwise_right_shift, "The bits of x1 shifted right by x2, with the sign.")
-bitwise_xor = _binary("bitwise_xor", flambeau.bitwise_xor, "The bits that are set in one element only.")
+bitwise_and = _binary("bitwise_and", by_bits(flambeau.bitwise_and), "The bits that are set in both elements.")
+bitwise_left_shift = _binary("bitwise_left_shift", by_bits(flambeau.bitwise_left_shift), "The bits of x1 shifted left by x2.")
+bitwise_or = _binary("bitwise_or", by_bits(flambeau.bitwise_or), "The bits that are set in either element.")
+bitwise_right_shift = _binary("bitwise_right_shift", right_shift, "The bits of x1 shifted right by x2, with the sign.")
+bitwise_xor = _binary("bitwise_xor", by_bits(flambeau.bitwise_xor), "The bits that are set in one element only.")
 copysign = _binary("copysign", flambeau.copysign, "The magnitude of x1 with the sign of x2.")
 divide = _binary("divide", flambeau.div, "The quotients of elements.")
-equal = _binary("equal", flambeau.eq, "Whether elements are equal.")
-floor_divide = _binary("floor_divide", flambeau.floor_divide, "The largest integers that are not above the quotients.")
-greater = _binary("greater", flambeau.gt, "Whether x1 is greater than x2.")
-greater_equal = _binary("greater_equal", flambeau.ge, "Whether x1 is greater than x2 or equal.")
+equal = _binary("equal", of_bits(flambeau.eq), "Whether elements are equal.")
+floor_divide = _binary("floor_divide", _floor_divide, "The largest integers that are not above the quotients.")
+greater = _binary("greater", of_order(flambeau.gt), "Whether x1 is greater than x2.")
+greater_equal = _binary("greater_equal", of_order(flambeau.ge), "Whether x1 is greater than x2 or equal.")
 hypot = _binary("hypot", flambeau.hypot, "The lengths of the vectors (x1, x2), without overflow of the squares.")
-less = _binary("less", flambeau.lt, "Whether x1 is less than x2.")
-less_equal = _binary("less_equal", flambeau.le, "Whether x1 is less than x2 or equal.")
+less = _binary("less", of_order(flambeau.lt), "Whether x1 is less than x2.")
+less_equal = _binary("less_equal", of_order(flambeau.le), "Whether x1 is less than x2 or equal.")
 logaddexp = _binary("logaddexp", flambeau.logaddexp, "log(exp(x1) + exp(x2)), without overflow of the exponentials.")
 logical_and = _binary("logical_and", flambeau.logical_and, "Whether both elements are true.")
 logical_or = _binary("logical_or", flambeau.logical_or, "Whether either element is true.")
 logical_xor = _binary("logical_xor", flambeau.logical_xor, "Whether one element only is true.")
-maximum = _binary("maximum", flambeau.maximum, "The larger of the elements, NaN where either is.")
-minimum = _binary("minimum", flambeau.minimum, "The smaller of the elements, NaN where either is.")
-multiply = _binary("multiply", flambeau.mul, "The products of elements.")
+maximum = _binary("maximum", by_order(flambeau.maximum), "The larger of the elements, NaN where either is.")
+minimum = _binary("minimum", by_order(flambeau.minimum), "The smaller of the elements, NaN where either is.")
+multiply = _binary("multiply", by_bits(flambeau.mul), "The products of elements.")
 nextafter = _binary("nextafter", flambeau.nextafter, "The number that follows x1 in the direction of x2.")
-not_equal = _binary("not_equal", flambeau.ne, "Whether elements are not equal.")
-pow = _binary("pow", flambeau.pow, "x1 to the power of x2.")
+not_equal = _binary("not_equal", of_bits(flambeau.ne), "Whether elements are not equal.")
+pow = _binary("pow", by_bits(flambeau.pow), "x1 to the power of x2.")
 remainder = _binary("remainder", _remainder, "The remainders of the division, with the sign of x2.")
-subtract = _binary("subtract", flambeau.sub, "The differences of elements.")
+subtract = _binary("subtract", by_bits(flambeau.sub), "The differences of elements.")
 
 
 def clip(x: Tensor, /, min: Tensor | int | float | None = None, max: Tensor | int | float | None = None) -> Tensor:

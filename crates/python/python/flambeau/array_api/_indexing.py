@@ -6,6 +6,7 @@ import flambeau
 from flambeau import Tensor
 
 from ._arguments import axis_of, is_integer, one_axis
+from ._unsigned import bits, from_bits
 
 __all__ = ["take", "take_along_axis"]
 
@@ -14,7 +15,7 @@ def _from_first(name: str, indices: Tensor, size: int) -> Tensor:
     """Indices counted from the first element: negative ones count from behind."""
     if not is_integer(indices.dtype):
         raise TypeError(f"{name}: expected indices of an integer dtype but got {indices.dtype}")
-    indices = indices.to(flambeau.int64)
+    indices = bits(indices).to(flambeau.int64)
     return flambeau.where(indices < 0, indices + size, indices)
 
 
@@ -23,7 +24,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     if indices.ndim != 1:
         raise ValueError(f"take: expected indices of one dimension but got {indices.ndim}")
     dim = one_axis("take", x, axis)
-    return flambeau.index_select(x, dim, _from_first("take", indices, x.shape[dim]))
+    return from_bits(flambeau.index_select(bits(x), dim, _from_first("take", indices, x.shape[dim])), x.dtype)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -34,4 +35,4 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     others = flambeau.broadcast_shapes(x.shape[:dim] + (1,) + x.shape[dim + 1 :], indices.shape[:dim] + (1,) + indices.shape[dim + 1 :])
     sizes = [[*others[:dim], part.shape[dim], *others[dim + 1 :]] for part in (x, indices)]
     selected = _from_first("take_along_axis", indices, x.shape[dim]).expand(sizes[1])
-    return flambeau.gather(x.expand(sizes[0]), dim, selected)
+    return from_bits(flambeau.gather(bits(x).expand(sizes[0]), dim, selected), x.dtype)

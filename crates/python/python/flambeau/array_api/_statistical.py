@@ -8,6 +8,7 @@ import flambeau
 from flambeau import Tensor
 
 from ._arguments import axes_of, default_unsigned, is_integer, is_unsigned, one_axis
+from ._unsigned import by_bits, by_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ def _summed_type(x: Tensor, dtype: DType | None) -> DType:
     return flambeau.int64 if is_integer(x.dtype) or x.dtype == flambeau.bool else x.dtype
 
 
+def _sums(x: Tensor, axes: list[int], keepdims: bool) -> Tensor:
+    return flambeau.sum(x, axes, keepdims, dtype=x.dtype)
+
+
 def _products(x: Tensor, axes: list[int], keepdims: bool) -> Tensor:
     for axis in sorted(axes, reverse=True):
         x = flambeau.prod(x, axis, keepdims, dtype=x.dtype)
@@ -45,22 +50,22 @@ def _products(x: Tensor, axes: list[int], keepdims: bool) -> Tensor:
 def sum(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The sum of the elements."""
     kind = _summed_type(x, dtype)
-    return reduced("sum", x.to(kind), axis, keepdims, lambda x, axes, keepdims: flambeau.sum(x, axes, keepdims, dtype=kind))
+    return reduced("sum", x.to(kind), axis, keepdims, by_bits(_sums))
 
 
 def prod(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The product of the elements."""
-    return reduced("prod", x.to(_summed_type(x, dtype)), axis, keepdims, _products)
+    return reduced("prod", x.to(_summed_type(x, dtype)), axis, keepdims, by_bits(_products))
 
 
 def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The maximum of the elements, NaN if one is."""
-    return reduced("max", x, axis, keepdims, flambeau.amax)
+    return reduced("max", x, axis, keepdims, by_order(flambeau.amax))
 
 
 def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The minimum of the elements, NaN if one is."""
-    return reduced("min", x, axis, keepdims, flambeau.amin)
+    return reduced("min", x, axis, keepdims, by_order(flambeau.amin))
 
 
 def _floating(x: Tensor) -> Tensor:
@@ -87,12 +92,16 @@ def _moment(operator: Callable[..., Tensor], correction: int | float, x: Tensor,
     return operator(x, axes, correction=correction, keepdim=keepdims)
 
 
+def _running(operator: Callable[..., Tensor], x: Tensor, dim: int) -> Tensor:
+    return operator(x, dim, dtype=x.dtype)
+
+
 def _cumulative(
     name: str, operator: Callable[..., Tensor], initial: int, x: Tensor, axis: int | None, dtype: DType | None, include_initial: bool
 ) -> Tensor:
     dim = one_axis(name, x, axis)
     kind = _summed_type(x, dtype)
-    result = operator(x.to(kind), dim, dtype=kind)
+    result = by_bits(partial(_running, operator))(x.to(kind), dim)
     if not include_initial:
         return result
     result = result.reshape(1) if result.ndim == 0 else result
