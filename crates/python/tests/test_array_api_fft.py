@@ -50,8 +50,8 @@ def test_along_several_axes(name, norm):
             sizes = None if axes is None else draw.choice([None, tuple(draw.choice([2, 3, -1]) for _ in axes)])
             given = sizes and [values.shape[axis] if size == -1 else size for size, axis in zip(sizes, axes)]
             if name == "irfftn" and given and sizes[-1] == -1:
-                # NumPy's and this library's -1 is the size of the input, so that results have this size too.
-                given[-1] = values.shape[axes[-1]]
+                # All of the input is used, as where no size is given; NumPy uses half of it.
+                given[-1] = 2 * (values.shape[axes[-1]] - 1)
             expected = getattr(np.fft, name)(values, given, axes, norm)
             found = getattr(xp.fft, name)(x, s=sizes, axes=axes, norm=norm)
             assert_same(found, expected, result_kind(kind, is_real), note=(kind, values.shape, sizes, axes))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from . import amp as amp, array_api as array_api, distributions as distributions, masked as masked, random as random
     from . import signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler, utils as utils
+    from .linalg._lobpcg import lobpcg as lobpcg
     from .serialization import load as load, save as save
 
 
@@ -93,6 +94,10 @@ def __getattr__(name: str) -> Any:
         from flambeau import serialization
 
         return getattr(serialization, name)
+    if name == "lobpcg":
+        from flambeau.linalg import _lobpcg
+
+        return _lobpcg.lobpcg
     if name in _STANDARD:
         from flambeau import array_api
 
