@@ -1,4 +1,4 @@
-"""Packages that compute with arrays of any library compute with ours: array-api-compat, SciPy, scikit-learn."""
+"""Packages that compute with arrays of any library compute with ours: array-api-compat, Hypothesis, SciPy, scikit-learn."""
 
 import os
 import subprocess
@@ -35,6 +35,29 @@ def test_array_api_extra():
     np.testing.assert_allclose(extra.kron(x, x).tolist(), np.kron(x.tolist(), x.tolist()))
     np.testing.assert_allclose(extra.sinc(x).tolist(), np.sinc(x.tolist()), atol=1e-12)
     assert extra.atleast_nd(fl.tensor(1.0), ndim=2, xp=xp).shape == (1, 1)
+
+
+@pytest.mark.filterwarnings("ignore:Array module")
+def test_hypothesis():
+    """Its strategies for arrays of any library draw ours."""
+    hypothesis = pytest.importorskip("hypothesis", reason="Hypothesis is not installed")
+    from hypothesis import strategies
+    from hypothesis.extra.array_api import make_strategies_namespace
+
+    drawn = make_strategies_namespace(xp)
+
+    @hypothesis.settings(max_examples=50, deadline=None, database=None)
+    @hypothesis.given(strategies.data())
+    def check(data):
+        dtype = data.draw(drawn.scalar_dtypes())
+        x = data.draw(drawn.arrays(dtype, drawn.array_shapes(min_dims=0, min_side=0)))
+        assert x.dtype == dtype and x.__array_namespace__() is xp
+        axes = data.draw(drawn.valid_tuple_axes(x.ndim))
+        assert xp.any(x, axis=axes).ndim == x.ndim - len(axes)
+        shapes = data.draw(drawn.mutually_broadcastable_shapes(2))
+        assert xp.add(*map(xp.ones, shapes.input_shapes)).shape == shapes.result_shape
+
+    check()
 
 
 @pytest.mark.parametrize(

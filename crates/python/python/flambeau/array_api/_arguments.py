@@ -28,12 +28,16 @@ def existing(names: Sequence[str]) -> dict[str, dtype]:
     return {name: getattr(flambeau._flambeau, name) for name in names if hasattr(flambeau._flambeau, name)}
 
 
+_UNSIGNED = frozenset(existing(UNSIGNED).values())
+_INTEGERS = frozenset(existing(SIGNED + UNSIGNED).values())
+
+
 def is_unsigned(kind: dtype) -> bool:
-    return kind in existing(UNSIGNED).values()
+    return kind in _UNSIGNED
 
 
 def is_integer(kind: dtype) -> bool:
-    return is_unsigned(kind) or kind in existing(SIGNED).values()
+    return kind in _INTEGERS
 
 
 def default_unsigned() -> dtype:
@@ -109,11 +113,13 @@ def converted(value: Any, kind: dtype, device: Any) -> Tensor:
     return flambeau.full((), value, dtype=kind, device=device)
 
 
-def operands(*values: Operand) -> list[Tensor]:
+def operands(x1: Operand, x2: Operand) -> list[Tensor]:
     """The arguments of an operator as arrays of their common type. There must be an array among them."""
-    kind = common_type(*values)
-    device = next(value.device for value in values if isinstance(value, Tensor))
-    return [converted(value, kind, device) for value in values]
+    if type(x1) is Tensor and type(x2) is Tensor and x1.dtype == x2.dtype:
+        return [x1, x2]
+    kind = common_type(x1, x2)
+    device = x1.device if isinstance(x1, Tensor) else x2.device if isinstance(x2, Tensor) else None
+    return [converted(x1, kind, device), converted(x2, kind, device)]
 
 
 def axis_of(name: str, x: Tensor, axis: int) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import flambeau
 from flambeau import Tensor
 
-from ._arguments import BOOLEAN, COMPLEX, REAL, SIGNED, UNSIGNED, common_type, existing, real_type
+from ._arguments import BOOLEAN, COMPLEX, REAL, SIGNED, UNSIGNED, common_type, existing, is_integer, real_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def can_cast(from_: DType | Tensor, to: DType, /) -> bool:
     source = from_.dtype if isinstance(from_, Tensor) else from_
     if source == to:
         return True
-    if flambeau.bool in (source, to) or (source in existing(SIGNED + UNSIGNED).values()) != (to in existing(SIGNED + UNSIGNED).values()):
+    if flambeau.bool in (source, to) or is_integer(source) != is_integer(to):
         return False
     try:
         return common_type(source, to) == to

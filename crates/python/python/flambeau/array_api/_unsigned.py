@@ -51,12 +51,6 @@ def from_ranks(x: Tensor, kind: DType) -> Tensor:
     return from_bits(x ^ HIGHEST_BIT, kind) if is_wide(kind) and kind.itemsize == 8 else from_bits(x, kind)
 
 
-def _kind(arrays: tuple[Any, ...]) -> DType:
-    """The type of the first array."""
-    found: DType = next(value.dtype for value in arrays if isinstance(value, Tensor))
-    return found
-
-
 def _each(function: Callable[[Tensor], Tensor], arguments: tuple[Any, ...]) -> list[Any]:
     return [function(value) if isinstance(value, Tensor) else value for value in arguments]
 
@@ -64,11 +58,11 @@ def _each(function: Callable[[Tensor], Tensor], arguments: tuple[Any, ...]) -> l
 def by_bits(operator: Callable[..., Any]) -> Callable[..., Any]:
     """The operator on bits, whose result has the type of the first operand."""
 
-    def computed(*arguments: Any, **options: Any) -> Any:
-        kind = _kind(arguments)
+    def computed(x: Tensor, *others: Any, **options: Any) -> Any:
+        kind = x.dtype
         if not is_wide(kind):
-            return operator(*arguments, **options)
-        return from_bits(operator(*_each(bits, arguments), **options), kind)
+            return operator(x, *others, **options)
+        return from_bits(operator(*_each(bits, (x, *others)), **options), kind)
 
     return computed
 
@@ -85,11 +79,11 @@ def of_bits(operator: Callable[..., Any]) -> Callable[..., Any]:
 def by_order(operator: Callable[..., Any]) -> Callable[..., Any]:
     """The operator on ranks, whose result is an element."""
 
-    def computed(*arguments: Any, **options: Any) -> Any:
-        kind = _kind(arguments)
+    def computed(x: Tensor, *others: Any, **options: Any) -> Any:
+        kind = x.dtype
         if not is_wide(kind):
-            return operator(*arguments, **options)
-        return from_ranks(operator(*_each(ranks, arguments), **options), kind)
+            return operator(x, *others, **options)
+        return from_ranks(operator(*_each(ranks, (x, *others)), **options), kind)
 
     return computed
 
