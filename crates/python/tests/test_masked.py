@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -163,3 +165,18 @@ def test_gradients_are_of_selected_elements_only():
     x, m = fl.tensor([1.0, 2.0, 3.0], requires_grad=True), fl.tensor([True, False, True])
     (masked.sum(x * x, mask=m) + masked.mean(x, mask=m)).backward()
     assert x.grad.tolist() == [2.5, 0.0, 6.5]
+
+
+def test_tensors_with_a_mask_are_refused_by_name():
+    """PyTorch's `masked` has a class of such tensors; calls of it say what there is instead."""
+    code = (
+        "import flambeau.torch\nflambeau.torch.install()\nimport torch\n"
+        "assert torch.masked.sum(torch.ones(2), mask=torch.tensor([True, False])).item() == 1\n"
+        "for name in ('MaskedTensor', 'as_masked_tensor', 'is_masked_tensor', 'masked_tensor'):\n"
+        "    try:\n        getattr(torch.masked, name)(torch.ones(2), torch.ones(2).bool())\n"
+        "    except NotImplementedError as error:\n        assert f'torch.masked.{name}: there are no tensors with a mask' in str(error), error\n"
+        "    else:\n        raise AssertionError(name)\n"
+        "assert torch.quasirandom.SobolEngine(2).draw(1).tolist() == [[0, 0]] and callable(torch.lobpcg)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

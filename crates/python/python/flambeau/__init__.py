@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from . import amp as amp, cuda as cuda, distributions as distributions, random as random, signal as signal, testing as testing
     from . import amp as amp, array_api as array_api, distributions as distributions, masked as masked, random as random
     from . import signal as signal, testing as testing
-    from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler, utils as utils
+    from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler
+    from . import quasirandom as quasirandom, utils as utils
     from .linalg._lobpcg import lobpcg as lobpcg
     from .serialization import load as load, save as save
 
@@ -51,6 +52,7 @@ _MODULES = (
     "optim",
     "overrides",
     "profiler",
+    "quasirandom",
     "random",
     "signal",
     "testing",
