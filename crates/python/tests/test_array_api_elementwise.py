@@ -212,6 +212,22 @@ def test_gradients_flow():
     np.testing.assert_allclose(x.grad.tolist(), np.exp([0.5, 2.0]) * [1, 3], rtol=1e-6)
 
 
+def test_gradients_of_functions_that_are_not_one_operator():
+    x = xp.asarray([0.0, -2.0, 4.0, 1.5], dtype=xp.float64).requires_grad_()
+    for call, expected in (
+        (lambda: xp.remainder(x, 2.0), [1, 1, 1, 1]),
+        (lambda: xp.remainder(x, -2.0), [1, 1, 1, 1]),
+        (lambda: xp.sign(x), [0, 0, 0, 0]),
+        (lambda: xp.clip(x, -3.0, 3.0), [1, 1, 0, 1]),
+        (lambda: xp.where(x > 0, x, xp.square(x)), [0, -4, 1, 1]),
+        (lambda: xp.unique_values(x), [1, 1, 1, 1]),
+        (lambda: xp.var(x) * 4, [-1.75, -5.75, 6.25, 1.25]),
+    ):
+        x.grad = None
+        xp.sum(call()).backward()
+        np.testing.assert_allclose(x.grad.tolist(), expected, atol=1e-12)
+
+
 def test_refusals():
     with pytest.raises(TypeError, match="result_type: expected arrays, dtypes and numbers but got str"):
         xp.add(xp.ones(2), "1")

@@ -118,13 +118,15 @@ def _sign(x: Tensor) -> Tensor:
         return from_bits((bits(x) != 0).to(flambeau.int64), x.dtype)
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         return flambeau.sign(x)
-    return flambeau.where(flambeau.isnan(x), x * flambeau.nan, flambeau.sgn(x))
+    nan = complex(flambeau.nan, flambeau.nan) if x.dtype.is_complex else flambeau.nan
+    return flambeau.where(flambeau.isnan(x), flambeau.full_like(x, nan), flambeau.sgn(x))
 
 
 def _remainder(x1: Tensor, x2: Tensor) -> Tensor:
     """The remainder, whose sign is that of `x2` for zeros too: -0 modulo 1 is 0."""
     found = _unsigned_remainder(x1, x2)
-    return flambeau.where(found == 0, flambeau.copysign(found, x2), found) if found.dtype.is_floating_point else found
+    # A sum with 0 is -0 for no operand.
+    return flambeau.where(x2 < 0, -(0 - found), 0 + found) if found.dtype.is_floating_point else found
 
 
 abs = _unary("abs", by_bits(flambeau.abs), "The magnitude of each element.")
