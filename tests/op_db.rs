@@ -17,6 +17,7 @@ mod factorizations;
 mod factory;
 mod fourier;
 mod grid_sample;
+mod hash_tensor;
 mod histogram_isin;
 mod in_place;
 mod index;
@@ -63,6 +64,7 @@ pub fn rows() -> Vec<Row> {
         activation::rows,
         piecewise_activation::rows,
         reduce::rows,
+        hash_tensor::rows,
         min_max::rows,
         var_norm::rows,
         softmax::rows,

@@ -42,6 +42,7 @@ mod frequencies;
 mod gather_scatter;
 mod gcd_lcm_shift;
 mod grid_sample;
+mod hash_tensor;
 mod im2col;
 mod index_put;
 mod index_reduce;

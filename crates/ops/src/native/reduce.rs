@@ -6,6 +6,7 @@ pub mod cummax_cummin;
 pub mod cumsum_cumprod;
 pub mod diff;
 pub mod gradient;
+pub mod hash_tensor;
 pub mod max_min;
 pub mod median_mode;
 pub mod quantile;

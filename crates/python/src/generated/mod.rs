@@ -44,6 +44,7 @@ mod gather_scatter;
 mod gcd_lcm_shift;
 mod gradient;
 mod grid_sample;
+mod hash_tensor;
 mod im2col;
 mod index_put;
 mod index_reduce;
@@ -155,6 +156,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     gcd_lcm_shift::BINDINGS,
     gradient::BINDINGS,
     grid_sample::BINDINGS,
+    hash_tensor::BINDINGS,
     im2col::BINDINGS,
     index_put::BINDINGS,
     index_reduce::BINDINGS,
