@@ -206,6 +206,36 @@ def test_clip(kind_name):
     assert xp.clip(x).tolist() == x.tolist() or kind_name in REAL
 
 
+@pytest.mark.skipif(not hasattr(xp, "uint64"), reason="there are no tensors of uint64")
+def test_numbers_beyond_int64():
+    """Arithmetic of uint64 where the highest bit is set, against Python's integers."""
+    values = [0, 1, 5, 2**63 - 1, 2**63, 2**63 + 7, 2**64 - 2, 2**64 - 1]
+    pairs = [(one, other) for one in values for other in values]
+    x, y = (xp.asarray([pair[at] for pair in pairs], dtype=xp.uint64) for at in (0, 1))
+    for name, expected in (
+        ("add", lambda a, b: (a + b) % 2**64),
+        ("multiply", lambda a, b: a * b % 2**64),
+        ("subtract", lambda a, b: (a - b) % 2**64),
+        ("less", lambda a, b: a < b),
+        ("greater_equal", lambda a, b: a >= b),
+        ("equal", lambda a, b: a == b),
+        ("maximum", max),
+        ("minimum", min),
+        ("bitwise_xor", lambda a, b: a ^ b),
+    ):
+        assert getattr(xp, name)(x, y).tolist() == [expected(*pair) for pair in pairs], name
+    divided = [pair for pair in pairs if pair[1]]
+    x, y = (xp.asarray([pair[at] for pair in divided], dtype=xp.uint64) for at in (0, 1))
+    assert xp.floor_divide(x, y).tolist() == [one // other for one, other in divided]
+    assert xp.remainder(x, y).tolist() == [one % other for one, other in divided]
+    for shift in (0, 1, 63):
+        assert xp.bitwise_right_shift(x, shift).tolist() == [one >> shift for one, _ in divided]
+    x = xp.asarray(values[::-1], dtype=xp.uint64)
+    assert xp.sort(x).tolist() == values and xp.argmax(x).item() == 0 and xp.max(x).item() == values[-1]
+    assert xp.abs(x).tolist() == xp.positive(x).tolist() == values[::-1] and xp.sign(x).tolist() == [1] * 7 + [0]
+    assert xp.unique_values(xp.concat([x, x])).tolist() == values
+
+
 def test_gradients_flow():
     x = xp.asarray([0.5, 2.0]).requires_grad_()
     xp.sum(xp.multiply(xp.exp(x), xp.asarray([1.0, 3.0]))).backward()

@@ -108,6 +108,10 @@ def _binary(name: str, operator: Callable[[Tensor, Tensor], Tensor], text: str) 
     return function
 
 
+def _magnitude(x: Tensor) -> Tensor:
+    return x.clone() if is_wide(x.dtype) else flambeau.abs(x)
+
+
 def _rounded(x: Tensor) -> Tensor:
     return flambeau.complex(x.real.round(), x.imag.round()) if x.dtype.is_complex else flambeau.round(x)
 
@@ -129,7 +133,7 @@ def _remainder(x1: Tensor, x2: Tensor) -> Tensor:
     return flambeau.where(x2 < 0, -(0 - found), 0 + found) if found.dtype.is_floating_point else found
 
 
-abs = _unary("abs", by_bits(flambeau.abs), "The magnitude of each element.")
+abs = _unary("abs", _magnitude, "The magnitude of each element.")
 acos = _unary("acos", flambeau.acos, "The inverse cosine of each element.")
 acosh = _unary("acosh", flambeau.acosh, "The inverse hyperbolic cosine of each element.")
 asin = _unary("asin", flambeau.asin, "The inverse sine of each element.")
