@@ -47,7 +47,7 @@ pub(super) fn rows() -> Vec<Row> {
     let complex = Arg::Typed(counted(&[3], 0), Complex64);
     vec![
         along(INTEGERS, counted, of_integers)
-            .refuses(call(some(), &[], 1), ErrorKind::InvalidArgument, "mode")
+            .refuses(call(some(), &[], 1), ErrorKind::InvalidArgument, "expected 0, the exclusive or")
             .refuses(call(some(), &[2], 0), ErrorKind::Index, "dimension out of range")
             .refuses(call(counted(&[0, 3], 0).into(), &[], 0), ErrorKind::Shape, "non-zero size"),
         along(&[Bool], zeros_and_ones, of_integers),
