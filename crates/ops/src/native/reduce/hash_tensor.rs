@@ -10,7 +10,8 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
     ensure!(mode == 0, InvalidArgument(NAME, "mode"), "expected 0, the exclusive or, but got {mode}");
     let own = self_.dtype();
     ensure!(!own.is_complex(), Dtype(NAME, "self"), "expected real elements but got {own}");
-    let mask = DimMask::new((!dim.is_empty()).then_some(dim), self_.dim()).map_err(|e| e.in_operator(NAME))?;
+    let mask =
+        DimMask::new((!dim.is_empty()).then_some(dim), self_.dim()).map_err(|e| e.in_operator(NAME))?;
     let dims: Vec<i64> = (0..self_.dim()).filter(|&d| mask.has(d)).map(|d| d as i64).collect();
     for &d in &dims {
         let size = self_.sizes()[d as usize];
