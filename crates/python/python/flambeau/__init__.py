@@ -31,9 +31,8 @@ globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.A
 
 if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
-    from . import amp as amp, cuda as cuda, distributions as distributions, random as random, signal as signal, testing as testing
-    from . import amp as amp, array_api as array_api, distributions as distributions, masked as masked, random as random
-    from . import signal as signal, testing as testing
+    from . import amp as amp, array_api as array_api, cuda as cuda, distributions as distributions, masked as masked
+    from . import random as random, signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler
     from . import quasirandom as quasirandom, utils as utils
     from .linalg._lobpcg import lobpcg as lobpcg
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "amp",
-    "cuda",
     "array_api",
+    "cuda",
     "distributions",
     "func",
     "masked",
