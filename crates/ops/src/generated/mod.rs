@@ -48,6 +48,7 @@ mod gather_scatter;
 mod gcd_lcm_shift;
 mod gradient;
 mod grid_sample;
+mod hash_tensor;
 mod im2col;
 mod index_put;
 mod index_reduce;
@@ -155,6 +156,7 @@ pub use gather_scatter::*;
 pub use gcd_lcm_shift::*;
 pub use gradient::*;
 pub use grid_sample::*;
+pub use hash_tensor::*;
 pub use im2col::*;
 pub use index_put::*;
 pub use index_reduce::*;
@@ -840,6 +842,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_GRID_SAMPLE_GRID_BACKWARD,
     &AFFINE_GRID_GENERATOR,
     &AFFINE_GRID_GENERATOR_OUT,
+    &HASH_TENSOR,
+    &HASH_TENSOR_OUT,
     &IM2COL,
     &IM2COL_OUT,
     &COL2IM,

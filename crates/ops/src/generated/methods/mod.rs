@@ -42,6 +42,7 @@ mod gather_scatter;
 mod gcd_lcm_shift;
 mod gradient;
 mod grid_sample;
+mod hash_tensor;
 mod im2col;
 mod index_put;
 mod index_reduce;

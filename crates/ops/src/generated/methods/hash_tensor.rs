@@ -3,6 +3,8 @@
 //! The methods of the operators in `hash_tensor`.
 
 use crate::Tensor;
+use crate::ops;
+use crate::ops::options;
 use flambeau_core::Result;
 
 impl Tensor {
@@ -18,7 +20,7 @@ impl Tensor {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn hash_tensor(&self) -> Result<Tensor> {
-        super::hash_tensor::hash_tensor(self, &[], false, 0)
+        ops::hash_tensor(self, &[], false, 0)
     }
 
     /// [`hash_tensor`](Tensor::hash_tensor) along `dim`.
@@ -30,8 +32,8 @@ impl Tensor {
     /// assert_eq!(x.hash_tensor_dim(1)?.to_vec::<u64>()?, [3, 6]);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn hash_tensor_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
-        super::hash_tensor::hash_tensor(self, super::options::IntList::ints(&dim), false, 0)
+    pub fn hash_tensor_dim(&self, dim: impl options::IntList) -> Result<Tensor> {
+        ops::hash_tensor(self, options::IntList::ints(&dim), false, 0)
     }
 
     /// [`hash_tensor`](Tensor::hash_tensor) with options: `dim`, `keepdim`, `mode`.
@@ -43,7 +45,7 @@ impl Tensor {
     /// assert_eq!(x.hash_tensor_with(HashTensorOptions::new().dim(&[1]).keepdim(true))?.sizes(), [2, 1]);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn hash_tensor_with(&self, options: super::options::HashTensorOptions<'_>) -> Result<Tensor> {
-        super::hash_tensor::hash_tensor(self, options.dim, options.keepdim, options.mode)
+    pub fn hash_tensor_with(&self, options: options::HashTensorOptions<'_>) -> Result<Tensor> {
+        ops::hash_tensor(self, options.dim, options.keepdim, options.mode)
     }
 }
