@@ -195,7 +195,7 @@ def test_offsets_flags_and_what_is_not_understood():
     for wrong in (
         {"major": 2},
         {"device_type": 2},
-        {"code": 5},
+        {"code": 3},
         {"bits": 24},
         {"lanes": 4},
         {"byte_offset": 1},

@@ -14,6 +14,7 @@ from fuzz_readers import ODD_INTS, bomb, odd_json, text
 
 STRUCTURE = "flambeau.structure"
 DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
+DTYPES |= {"uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "complex32"}
 
 KINDS = {"tensor", "dtype", "size", "list", "tuple", "dict", "ordered"}
 

@@ -80,6 +80,8 @@ pub fn full(
     let dtype = dtype.unwrap_or_else(|| match fill_value.scalar_type() {
         ScalarType::F64 => default_dtype(),
         ScalarType::Complex128 => default_dtype().to_complex(),
+        // An integer that is too large for the type of integers, which `fill_` says.
+        ScalarType::U64 => ScalarType::I64,
         other => other,
     });
     let made = ops::empty_memory_format(size, Some(dtype), layout, device, pin_memory, None)?;
