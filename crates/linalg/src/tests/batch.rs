@@ -166,7 +166,7 @@ fn check_qr<T: InLanes<Real: From32>>(rows: usize, columns: usize) {
             &view,
             T::Real::ZERO,
         );
-        let one = |e: usize| if e % (columns + 1) == 0 { T::ONE } else { T::ZERO };
+        let one = |e: usize| if e.is_multiple_of(columns + 1) { T::ONE } else { T::ZERO };
         let error = largest_difference(&square, &(0..columns * columns).map(one).collect::<Vec<_>>());
         assert!(error <= T::Real::UNIT * (20 + 4 * rows) as f64, "{rows} x {columns}, {at}: {error:e}");
     }
@@ -258,7 +258,7 @@ fn check_svd<T: SpectralInLanes>(rows: usize, columns: usize) {
             let q = Matrix::new(q, rows, columns, rows);
             let mut made = vec![T::ZERO; square];
             MatrixMut::new(&mut made, columns, columns, columns).multiply_add(1.0, &q.adjoint(), &q, 0.0);
-            let one = |e: usize| if e % (columns + 1) == 0 { T::ONE } else { T::ZERO };
+            let one = |e: usize| if e.is_multiple_of(columns + 1) { T::ONE } else { T::ZERO };
             let error = largest_difference(&made, &(0..square).map(one).collect::<Vec<_>>());
             assert!(error <= f64::UNIT * (20 + 4 * rows) as f64, "{rows} x {columns}, {at}: {error:e}");
         }

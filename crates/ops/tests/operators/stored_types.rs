@@ -275,8 +275,11 @@ fn complex_numbers_of_halves_convert_part_by_part() {
     assert_eq!(sum.to_vec::<Complex<f16>>().unwrap(), [Complex::new(rounded(3.0), rounded(-4.0))]);
 }
 
+/// An operator that moves elements, and its name.
+type Movement = (&'static str, fn(&Tensor) -> flambeau_core::Result<Tensor>);
+
 /// Operators that move elements, applied to 24 elements in 4 rows.
-fn movements() -> Vec<(&'static str, fn(&Tensor) -> flambeau_core::Result<Tensor>)> {
+fn movements() -> Vec<Movement> {
     vec![
         ("clone", |x| ops::clone(&x.t()?, None)),
         ("cat", |x| Tensor::cat(&[x.clone(), x.clone()], 1)),

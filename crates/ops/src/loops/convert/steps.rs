@@ -139,10 +139,12 @@ impl<F: CastTo<T>, T> Step for Each<F, T> {
     const SIZES: [usize; 2] = [size_of::<F>(), size_of::<T>()];
 
     unsafe fn run(from: *const u8, to: *mut u8, count: usize) {
-        let (from, to) = (from.cast::<F>(), to.cast::<T>());
+        let to = to.cast::<T>();
         for i in 0..count {
-            // SAFETY: element `i` of both sides; any bytes are a value of the types that are cast.
-            unsafe { to.add(i).write_unaligned(from.add(i).read_unaligned().cast()) };
+            // SAFETY: element `i` of both sides; any bytes are a value of the types that are cast, of which bool is none.
+            unsafe {
+                to.add(i).write_unaligned(from.add(i * size_of::<F>()).cast::<F>().read_unaligned().cast())
+            };
         }
     }
 }
