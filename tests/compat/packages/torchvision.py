@@ -56,6 +56,9 @@ def case_transforms():
     image = uniform(3, 20, 24)
     found = [
         v2.functional.resize(image, [10, 16], antialias=False),
+        v2.functional.resize(image, [9, 30]),
+        v2.functional.resize(image, [7], interpolation=v2.InterpolationMode.BICUBIC),
+        v2.functional.resize(integers(3, 20, 24, below=256).to(torch.uint8), [13], interpolation=v2.InterpolationMode.BICUBIC),
         v2.functional.horizontal_flip(image),
         v2.functional.normalize(image, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]),
         v2.functional.adjust_contrast(image, 1.7),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import flambeau
+from flambeau.nn.functional import antialias as antialiasing
 from flambeau.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 TYPE_CHECKING = False
@@ -90,7 +91,13 @@ def interpolate(
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     sizes, factors = _sizes_or_factors(input, size, scale_factor, bool(recompute_scale_factor) or mode == "area")
     if antialias:
-        raise NotImplementedError("interpolate: antialias is not implemented")
+        if mode not in antialiasing.MODES or input.ndim != 4:
+            raise ValueError(
+                "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+            )
+        return antialiasing.resized(input, sizes, factors, mode, bool(align_corners))
+    if mode == "lanczos":
+        raise ValueError("Lanczos mode requires antialias=True")
     kind = (mode, input.ndim)
     if kind in _PICKING:
         return _PICKING[kind](input, sizes, factors)
