@@ -168,6 +168,13 @@ def _rebuild_from_type(function: Any, cls: Any, arguments: Any, state: Any) -> A
     return made
 
 
+def _bytes(text: str, encoding: str) -> bytes:
+    """The bytes that a pickle of protocol 2 has as a text."""
+    if encoding not in ("latin1", "latin-1"):
+        raise pickle.UnpicklingError(f"expected bytes as a text in latin1 but got {encoding}")
+    return text.encode("latin1")
+
+
 # What an archive may name, by PyTorch's paths.
 KNOWN: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
@@ -185,6 +192,7 @@ KNOWN: dict[tuple[str, str], Any] = {
     ("collections", "defaultdict"): defaultdict,
     ("collections", "Counter"): Counter,
     ("collections", "deque"): deque,
+    ("_codecs", "encode"): _bytes,
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
     ("builtins", "complex"): complex,
