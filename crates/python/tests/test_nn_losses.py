@@ -110,6 +110,18 @@ def test_cross_entropy_of_pictures():
     np.testing.assert_allclose(there(nn.CrossEntropyLoss(reduction="none")(here(x), here(classes))), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_cross_entropy_of_a_linear_layer(bias):
+    loss = nn.LinearCrossEntropyLoss(4, 3, out_features=(2,), bias=bias, dtype=flambeau.float64, reduction="none")
+    classes = RNG.integers(0, 3, (5, 2))
+    scores = X @ there(loss.linear.weight).T + (there(loss.linear.bias) if bias else 0)
+    expected = -np.take_along_axis(log_softmax(scores.reshape(5, 3, 2)), classes[:, None], 1)[:, 0]
+    np.testing.assert_allclose(there(loss(here(X), here(classes))), expected, rtol=1e-12)
+    assert list(loss.state_dict()) == ["linear.weight"] + ["linear.bias"] * bias
+    with pytest.raises(RuntimeError, match="expected weight shape"):
+        nn.LinearCrossEntropyLoss(4, 3, weight=here(X[0]))
+
+
 def test_batchmean():
     expected = (P * (np.log(P) - X)).sum() / 5
     assert F.kl_div(here(X), here(P), reduction="batchmean").item() == pytest.approx(expected, rel=1e-12)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from flambeau.nn import functional as F
 from flambeau.nn.functional.loss import REDUCTIONS, reduction_number
 from flambeau.nn.module import Module
+from flambeau.nn.modules.linear import Linear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import flambeau
     from flambeau import Tensor
 
 NAMES = {number: name for name, number in REDUCTIONS.items()}
@@ -120,6 +124,56 @@ class CrossEntropyLoss(_WeightedLoss):
             ignore_index=self.ignore_index,
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
+        )
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """`CrossEntropyLoss` of the layer's own `Linear`, with `num_classes` scores for each of `out_features`."""
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: flambeau.device | str | None = None,
+        dtype: flambeau.dtype | None = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: None = None,
+    ) -> None:
+        if weight is not None and weight.shape != (num_classes,):
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+        super().__init__(weight, reduction=reduction)
+        self.num_classes, self.out_features, self.options = num_classes, tuple(out_features), options
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        # The scores of all features are rows of one matrix, which is divided among them when the loss is computed.
+        self.linear = Linear(in_features, math.prod(out_features, start=num_classes), bias, device, dtype)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        scores, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape((*scores, self.linear.in_features)),
+            target,
+            linear_bias=None if bias is None else bias.reshape(scores),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+            f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
         )
 
 
