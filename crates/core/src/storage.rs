@@ -8,7 +8,7 @@
 use crate::allocator::{Allocator, CpuAllocator, DataPtr, allocator_for, cpu_has_its_own_allocator};
 use crate::backend::{self, DeviceGuard};
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget, WeakIntrusivePtr};
-use crate::storage_guards::{DeviceGuards, Exclusive, StorageGuards};
+use crate::storage_guards::{DeviceGuards, Exclusive, counts};
 use crate::storage_lock::{Access, StorageLock};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{Device, Result, bail, ensure};
@@ -17,7 +17,12 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+/// Writing is refused.
+const READ_ONLY: u8 = 1;
+/// Some thread's writes may not count: [`uncounted`](crate::storage_guards::uncounted).
+const MAY_BE_UNCOUNTED: u8 = 2;
 
 /// Where a storage's bytes come from, which decides whether it can grow.
 #[derive(Clone, Copy)]
@@ -43,7 +48,8 @@ pub struct StorageImpl {
     data: UnsafeCell<DataPtr>,
     source: Source,
     device: Device,
-    read_only: bool,
+    /// `READ_ONLY` and `MAY_BE_UNCOUNTED`, which a write has to heed. One number, so that most writes test once whether it is 0.
+    special: AtomicU8,
     pinned: AtomicBool,
 }
 
@@ -68,7 +74,7 @@ impl StorageImpl {
             data: UnsafeCell::new(data),
             source,
             device,
-            read_only,
+            special: AtomicU8::new(if read_only { READ_ONLY } else { 0 }),
             pinned: AtomicBool::new(false),
         }
     }
@@ -105,20 +111,21 @@ impl StorageImpl {
         self.version.store(self.version().wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Takes back the counts of writes that saved variables do not have to notice, such as those through PyTorch's `.data`.
-    ///
-    /// # Errors
-    /// `Busy` as for [`StorageGuards::acquire`](crate::StorageGuards::acquire).
-    pub fn forget_writes(&self, count: u32) -> Result<()> {
-        let _exclusive = Exclusive::acquire(self)?;
-        self.version.store(self.version().wrapping_sub(count), Ordering::Relaxed);
-        Ok(())
-    }
-
     /// Whether writing is refused.
     #[inline]
     pub fn is_read_only(&self) -> bool {
-        self.read_only
+        self.special.load(Relaxed) & READ_ONLY != 0
+    }
+
+    /// Whether writes are allowed and count, so that nothing has to be asked.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.special.load(Relaxed) == 0
+    }
+
+    /// Makes writes ask whether they count. Relaxed: those that do not are of the thread that calls this.
+    pub(crate) fn ask_what_counts(&self) {
+        self.special.fetch_or(MAY_BE_UNCOUNTED, Relaxed);
     }
 
     /// Whether [`Storage::grow`] can change the number of bytes: not that of foreign memory, nor where it is
@@ -344,8 +351,9 @@ impl Storage {
         let operands = [(from.0, Access::Read), (to.0, Access::Write)];
         let _guards = DeviceGuards::acquire(&operands)?;
         // The guard counts as a write itself.
+        let own = u32::from(counts(to.0));
         ensure!(
-            version.is_none_or(|version| to.0.version() == version.wrapping_add(1)),
+            version.is_none_or(|version| to.0.version() == version.wrapping_add(own)),
             Busy,
             "expected a storage that nobody writes to meanwhile but another thread has"
         );
@@ -458,16 +466,13 @@ impl Storage {
     /// Moves the bytes to `data`, and pins them. It is no write: their values do not change.
     #[cfg(all(target_os = "linux", not(loom)))]
     pub(crate) fn relocate(&self, data: DataPtr) -> Result<()> {
-        let version = self.version();
-        let operands = [(self, Access::Write)];
-        let _exclusive = StorageGuards::acquire(&operands)?;
+        let _exclusive = Exclusive::acquire(self)?;
         self.ensure_resizable()?;
         ensure_enough(&data, self.nbytes())?;
         // SAFETY: both are live, distinct and that long; one is fresh and the other locked.
         unsafe { std::ptr::copy_nonoverlapping(self.data_ptr(), data.as_ptr(), self.nbytes()) };
         self.install(data);
         self.pinned.store(true, Relaxed);
-        self.version.store(version, Ordering::Relaxed);
         Ok(())
     }
 

@@ -6,6 +6,10 @@
 //! at most.
 
 mod set;
+mod uncounted;
+
+pub(crate) use uncounted::counts;
+pub use uncounted::uncounted;
 
 use crate::storage::{Storage, StorageImpl};
 use crate::storage_lock::{Access, StorageLock};
@@ -14,6 +18,7 @@ use set::Set;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
+use uncounted::count_write;
 
 /// How long a thread that holds a guard waits for another one before it returns an error: each of two such threads may hold what the
 /// other waits for.
@@ -42,7 +47,7 @@ fn hold(change: isize) {
     HELD.with(|held| held.set(held.get().wrapping_add_signed(change)));
 }
 
-/// Takes one lock; the caller advances the version if it is for writing.
+/// Takes one lock; the caller counts the write if it is for writing.
 #[inline(always)]
 fn lock(storage: &StorageImpl, access: Access) -> Result<()> {
     if access == Access::Write {
@@ -274,6 +279,20 @@ fn lock_all(operands: &[(&Storage, Access)]) -> Result<()> {
 
 #[inline(always)]
 fn lock_one(storage: &StorageImpl, access: Access) -> Result<()> {
+    if access == Access::Write && !storage.is_plain() {
+        return lock_and_count(storage, access);
+    }
+    if !storage.lock.try_lock(access) {
+        lock_contended(storage, access)?;
+    }
+    note_plain_write(storage, access);
+    Ok(())
+}
+
+/// The same for a storage whose writes are refused or may not count.
+#[cold]
+#[inline(never)]
+fn lock_and_count(storage: &StorageImpl, access: Access) -> Result<()> {
     lock(storage, access)?;
     note_write(storage, access);
     Ok(())
@@ -291,19 +310,19 @@ fn are_distinct<const N: usize>(operands: [(&Storage, Access); N]) -> bool {
     distinct
 }
 
-/// Locks each of distinct storages, in any order, if that is possible without waiting.
+/// Locks each of distinct storages, in any order, if that is possible without waiting and every write is allowed and counts.
 #[inline(always)]
 fn try_each<const N: usize>(operands: [(&Storage, Access); N]) -> bool {
     for i in 0..N {
         let (storage, access) = operands[i];
-        let is_refused = access == Access::Write && storage.is_read_only();
-        if is_refused || !storage.lock.try_lock(access) {
+        let is_special = access == Access::Write && !storage.is_plain();
+        if is_special || !storage.lock.try_lock(access) {
             unlock_distinct(&operands[..i]);
             return false;
         }
     }
     for (storage, access) in operands {
-        note_write(storage, access);
+        note_plain_write(storage, access);
     }
     true
 }
@@ -334,7 +353,7 @@ fn lock_many(
             return Err(error);
         }
     }
-    all.written().for_each(StorageImpl::advance_version);
+    all.written().for_each(count_write);
     Ok(())
 }
 
@@ -360,10 +379,17 @@ fn unlock_distinct(operands: &[(&Storage, Access)]) {
     }
 }
 
+/// For a storage that was [plain](StorageImpl::is_plain) before it was locked.
 #[inline(always)]
-fn note_write(storage: &StorageImpl, access: Access) {
+fn note_plain_write(storage: &StorageImpl, access: Access) {
     if access == Access::Write {
         storage.advance_version();
+    }
+}
+
+fn note_write(storage: &StorageImpl, access: Access) {
+    if access == Access::Write {
+        count_write(storage);
     }
 }
 
@@ -411,9 +437,7 @@ impl Accessor {
             storage.lock.unlock(access);
             bail!(Busy, "expected a running thread but it is exiting and can take no accessor");
         }
-        if access == Access::Write {
-            storage.advance_version();
-        }
+        note_write(storage, access);
         hold(1);
         Ok(Accessor { storage: storage.clone(), access, here: PhantomData })
     }

@@ -30,8 +30,8 @@ pub(crate) fn dispatch<'py>(signature: &Signature, given: &Given<'_, 'py>) -> Py
     if overrides::has_overrides(given) {
         return overrides::call_override(signature, given);
     }
-    match uncounted(signature.name, given.receiver) {
-        Some(object) => object.write(|| select(signature, given)),
+    match uncounted(signature.name, given) {
+        Some(object) => object.write_uncounted(|| select(signature, given)),
         None => select(signature, given),
     }
 }

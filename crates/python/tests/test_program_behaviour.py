@@ -102,6 +102,40 @@ def test_a_write_through_data_that_is_recorded_counts():
         y.sum().backward()
 
 
+def test_a_write_through_data_that_is_recorded_counts_in_the_graph_of_the_operand():
+    w = fl.tensor([2.0, 3.0], requires_grad=True)
+    for write in (lambda data: data.mul_(w), lambda data: data.__imul__(w), lambda data: data.mul_(other=w)):
+        data = fl.ones(2).data
+        write(data)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            data.sum().backward()
+    y = w * 1
+    z = y * y
+    with fl.no_grad():
+        y.data.copy_(w)
+        y.data[0] = w[0]
+        y.data += w
+    y.data.requires_grad_()
+    z.sum().backward()
+
+
+def test_a_write_through_data_takes_back_no_write_of_another_thread():
+    x, rounds = fl.zeros(100_000), 200
+    start = x._version
+
+    def count():
+        for _ in range(rounds):
+            x.add_(1)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    data = x.data
+    while thread.is_alive():
+        data.mul_(1)
+    thread.join()
+    assert x._version == start + rounds
+
+
 def test_numbers_before_tensors():
     x, a, b = fl.ones(2), fl.tensor([1.0, 2.0]), fl.tensor([4.0, 5.0])
     m = fl.tensor([[1.0, 2.0], [3.0, 4.0]])

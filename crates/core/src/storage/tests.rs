@@ -45,20 +45,6 @@ fn growing_keeps_what_was_there() {
 }
 
 #[test]
-fn writes_can_be_taken_back_from_the_count() {
-    let storage = Storage::from_vec(vec![7u8; 10]);
-    for _ in 0..3 {
-        drop(WriteGuard::acquire(&storage).unwrap());
-    }
-    storage.forget_writes(2).unwrap();
-    assert_eq!(storage.version(), 1);
-    let reader = ReadGuard::acquire(&storage).unwrap();
-    assert_eq!(storage.forget_writes(1).unwrap_err().kind(), ErrorKind::Busy);
-    drop(reader);
-    assert_eq!(storage.version(), 1);
-}
-
-#[test]
 fn growth_that_fails_changes_nothing() {
     let storage = Storage::from_vec(vec![5u8; 10]);
     let at = storage.data_ptr();

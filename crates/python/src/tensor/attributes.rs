@@ -58,7 +58,7 @@ impl PyTensor {
 
     #[getter]
     fn device(&self) -> PyDevice {
-        PyDevice(self.tensor.device())
+        PyDevice::of(self.tensor.device())
     }
 
     #[getter]

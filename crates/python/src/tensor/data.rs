@@ -1,9 +1,10 @@
 //! `x.data = y`: replaces the elements of a tensor, which keeps its history, its gradient and its hooks.
 
 use super::{PyTensor, without_history};
+use crate::arguments::Given;
 use crate::errors::raise;
 use flambeau_autograd::Autograd;
-use flambeau_core::{Geometry, IntrusivePtr, Storage, shape};
+use flambeau_core::{Geometry, IntrusivePtr, Storage, shape, storage_guards};
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -14,11 +15,20 @@ static ANY_FRESH: AtomicBool = AtomicBool::new(false);
 
 /// The object that a method writes, if the writes do not count.
 #[inline]
-pub(crate) fn uncounted<'a>(name: &str, receiver: Option<&'a Bound<'_, PyAny>>) -> Option<&'a PyTensor> {
+pub(crate) fn uncounted<'a>(name: &str, given: &Given<'a, '_>) -> Option<&'a PyTensor> {
     if !ANY_FRESH.load(Ordering::Relaxed) || !name.ends_with('_') {
         return None;
     }
-    receiver?.cast::<PyTensor>().ok().map(|object| object.get()).filter(|object| object.is_fresh())
+    let object = given.receiver?.cast::<PyTensor>().ok()?.get();
+    (object.is_fresh() && !is_recorded(given.positional.iter().chain(given.named))).then_some(object)
+}
+
+/// Whether a write with these operands is recorded. Its node may save what it overwrites, so that it has to count.
+fn is_recorded<'a, 'py: 'a>(operands: impl IntoIterator<Item = &'a Bound<'py, PyAny>>) -> bool {
+    let needs_grad = |value: &Bound<'py, PyAny>| {
+        value.cast::<PyTensor>().is_ok_and(|object| object.get().peek().requires_grad())
+    };
+    flambeau_autograd::is_grad_enabled() && operands.into_iter().any(needs_grad)
 }
 
 impl PyTensor {
@@ -27,17 +37,25 @@ impl PyTensor {
         self.is_fresh.load(Ordering::Relaxed)
     }
 
-    /// Runs a write through this object. In PyTorch `x.data` has a version counter of its own, so that saved variables of `x` do not
-    /// notice such a write. Here that holds as long as nothing else was done with the object: then no node can have saved it.
-    pub(crate) fn write<R>(&self, write: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
-        if !self.is_fresh() {
-            return write();
+    /// Runs a write through this object with another operand. In PyTorch `x.data` has a version counter of its own, so that saved
+    /// variables of `x` do not notice such a write. Here that holds as long as nothing else was done with the object: then no node can
+    /// have saved it.
+    pub(crate) fn write<R>(
+        &self,
+        operand: &Bound<'_, PyAny>,
+        write: impl FnOnce() -> PyResult<R>,
+    ) -> PyResult<R> {
+        if self.is_fresh() && !is_recorded([operand]) {
+            return self.write_uncounted(write);
         }
-        let storage = self.peek().storage();
-        let before = storage.version();
-        let result = write();
-        storage.forget_writes(storage.version().wrapping_sub(before)).map_err(raise)?;
-        // Without history the write was not recorded, and has saved nothing.
+        self.is_fresh.store(false, Ordering::Relaxed);
+        write()
+    }
+
+    /// Runs a write of a fresh object that is not recorded.
+    pub(crate) fn write_uncounted<R>(&self, write: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+        let result = storage_guards::uncounted(self.peek().storage(), write);
+        // Later writes of a tensor that requires a gradient are recorded.
         self.is_fresh.store(!self.peek().requires_grad(), Ordering::Relaxed);
         result
     }

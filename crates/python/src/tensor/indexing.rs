@@ -29,7 +29,7 @@ impl PyTensor {
     }
 
     fn __setitem__<'py>(slf: &Bound<'py, Self>, index: &Object<'py>, value: &Object<'py>) -> PyResult<()> {
-        slf.get().write(|| {
+        slf.get().write(value, || {
             let (py, tensor) = (slf.py(), slf.get().peek());
             let parsed = ParsedIndex::parse(tensor, index)?;
             if parsed.indices.is_empty() {

@@ -66,7 +66,7 @@ fn in_place(
     tensors: impl FnOnce(&Tensor, &Tensor) -> Result<()> + Send,
     number: impl FnOnce(&Tensor, Scalar) -> Result<()> + Send,
 ) -> PyResult<()> {
-    this.get().write(|| {
+    this.get().write(other, || {
         let (py, a) = (this.py(), this.get().peek());
         let large = a.numel() >= LARGE;
         match tensor_in(other) {
