@@ -40,7 +40,7 @@ impl PyStorage {
 
     #[getter]
     fn device(&self) -> PyDevice {
-        PyDevice(self.0.device())
+        PyDevice::of(self.0.device())
     }
 
     /// Whether the storage can be resized.

@@ -1,11 +1,14 @@
 //! Classes of dtypes, devices, layouts, memory formats and generators.
 
 use crate::errors::raise;
-use flambeau_core::{Device, Generator, GeneratorState, Layout, MemoryFormat, ScalarType, backend};
+use flambeau_core::{
+    Device, Error, ErrorKind, Generator, GeneratorState, Layout, MemoryFormat, ScalarType, backend,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
+use std::fmt;
 
 /// The type of a tensor's elements. There is one object for each, so that `x.dtype is flambeau.float32`.
 #[pyclass(name = "dtype", module = "flambeau", frozen, eq, hash)]
@@ -95,10 +98,84 @@ pub(crate) fn is_python_number_type(value: &Bound<'_, PyAny>) -> bool {
             || value.is(py.get_type::<PyBool>()))
 }
 
+/// The kinds of devices that PyTorch names and for which there is no crate. Programs compare devices with them.
+const ABSENT: &[&str] = &["hpu", "ipu", "lazy", "maia", "mps", "mtia", "vulkan", "xla", "xpu"];
+
+/// A device, or the name of one that is not here.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    Here(Device),
+    Absent(&'static str, Option<u8>),
+}
+
+impl Place {
+    fn of(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(device) = value.cast::<PyDevice>() {
+            return Ok(device.get().0);
+        }
+        let text = value.cast::<PyString>()?.to_str()?;
+        text.parse().map(Place::Here).or_else(|error| Place::absent(text).ok_or_else(|| raise(error)))
+    }
+
+    /// A name of [`ABSENT`], with or without a number.
+    fn absent(text: &str) -> Option<Self> {
+        let (name, index) = match text.split_once(':') {
+            Some((name, index)) => (name, Some(index.parse().ok().filter(|index| *index < 128)?)),
+            None => (text, None),
+        };
+        ABSENT.iter().find(|known| **known == name).map(|&known| Place::Absent(known, index))
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Place::Here(device) => device.device_type().name(),
+            Place::Absent(name, _) => name,
+        }
+    }
+
+    fn index(self) -> Option<usize> {
+        match self {
+            Place::Here(device) => device.index(),
+            Place::Absent(_, index) => index.map(usize::from),
+        }
+    }
+
+    fn with_index(self, index: u8) -> Self {
+        match self {
+            Place::Here(device) => Place::Here(Device::new(device.device_type(), Some(index))),
+            Place::Absent(name, _) => Place::Absent(name, Some(index)),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        self.index().map_or(Ok(()), |index| write!(f, ":{index}"))
+    }
+}
+
 /// Where a tensor's elements live: `device("cpu")`, `device("cuda", 1)`.
 #[pyclass(name = "device", module = "flambeau", frozen, eq, hash)]
 #[derive(PartialEq, Eq, Hash)]
-pub(crate) struct PyDevice(pub(crate) Device);
+pub(crate) struct PyDevice(Place);
+
+impl PyDevice {
+    pub(crate) fn of(device: Device) -> Self {
+        PyDevice(Place::Here(device))
+    }
+
+    /// The device, if it is here.
+    pub(crate) fn device(&self) -> PyResult<Device> {
+        match self.0 {
+            Place::Here(device) => Ok(device),
+            Place::Absent(..) => {
+                let message = format!("expected a device that is here but got '{}'", self.0);
+                Err(raise(Error::new(ErrorKind::Device, message)))
+            }
+        }
+    }
+}
 
 #[pymethods]
 impl PyDevice {
@@ -109,8 +186,8 @@ impl PyDevice {
         index: Option<u8>,
         r#type: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let device = match (device, r#type) {
-            (Some(device), None) | (None, Some(device)) => crate::arguments::device_of(device)?,
+        let place = match (device, r#type) {
+            (Some(device), None) | (None, Some(device)) => Place::of(device)?,
             (Some(_), Some(_)) => {
                 return Err(PyTypeError::new_err("device() takes a device or a type, not both"));
             }
@@ -119,17 +196,17 @@ impl PyDevice {
             }
         };
         match index {
-            None => Ok(PyDevice(device)),
-            Some(_) if device.index().is_some() => {
-                Err(PyTypeError::new_err(format!("'{device}' names an index already")))
+            None => Ok(PyDevice(place)),
+            Some(_) if place.index().is_some() => {
+                Err(PyTypeError::new_err(format!("'{place}' names an index already")))
             }
-            Some(index) => Ok(PyDevice(Device::new(device.device_type(), Some(index)))),
+            Some(index) => Ok(PyDevice(place.with_index(index))),
         }
     }
 
     #[getter(r#type)]
     fn kind(&self) -> &'static str {
-        self.0.device_type().name()
+        self.0.kind()
     }
 
     #[getter]
@@ -234,7 +311,7 @@ impl PyGenerator {
 
     #[getter]
     fn device(&self) -> PyDevice {
-        PyDevice(self.0.device())
+        PyDevice::of(self.0.device())
     }
 }
 

@@ -1,5 +1,6 @@
 """What the package holds beside tensors: types, devices, random states, functions written in Python."""
 
+import pickle
 import subprocess
 import sys
 
@@ -47,6 +48,10 @@ def test_iinfo_as_numpy(name):
 
 def test_devices():
     assert fl.device("cuda:1").index == 1 and fl.device("cuda", 1) == fl.device("cuda:1")
+    assert fl.device("mps").type == "mps" and fl.device("xpu", 1) == fl.device("xpu:1") != fl.device("cpu")
+    assert repr(fl.device("mps")) == "device(type='mps')" and pickle.loads(pickle.dumps(fl.device("hpu:2"))).index == 2
+    with pytest.raises(RuntimeError, match="expected a device that is here but got 'mps'"):
+        fl.ones(2, device=fl.device("mps"))
     assert fl.device("cpu").type == "cpu" and str(fl.device("meta")) == "meta"
     assert fl.zeros(2, device="meta").is_meta
     assert fl.zeros(2).get_device() == -1

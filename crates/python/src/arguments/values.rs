@@ -266,7 +266,7 @@ pub(crate) fn dtype_of(value: &Bound<'_, PyAny>) -> PyResult<ScalarType> {
 /// A device: `flambeau.device("cpu")` or its name.
 pub(crate) fn device_of(value: &Bound<'_, PyAny>) -> PyResult<Device> {
     if let Ok(device) = value.cast::<PyDevice>() {
-        return Ok(device.get().0);
+        return device.get().device();
     }
     value.cast::<PyString>()?.to_str()?.parse().map_err(raise)
 }
