@@ -1,4 +1,4 @@
-"""Runs one case of a package and prints what it computes as JSON: `case.py PACKAGE CASE`."""
+"""Runs one case of a file and prints what it computes as JSON: `case.py FILE CASE`."""
 
 import contextlib
 import importlib.util
@@ -15,7 +15,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
-def main(package, name):
+def main(path, name):
     warnings.simplefilter("ignore")
     # Packages print on standard output, where the result alone is expected.
     with contextlib.redirect_stdout(sys.stderr):
@@ -26,7 +26,7 @@ def main(package, name):
         torch.manual_seed(0)
         torch.set_num_threads(1)
         # The file's own name would hide the package of the same name.
-        spec = importlib.util.spec_from_file_location(f"cases_of_{package}", HERE / "packages" / f"{package}.py")
+        spec = importlib.util.spec_from_file_location(f"cases_of_{pathlib.Path(path).stem}", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         if getattr(module, "DOUBLE", True):

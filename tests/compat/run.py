@@ -1,8 +1,10 @@
 """Runs the cases of public packages, each in a process of its own, and compares them with PyTorch's answers.
 
-    python tests/compat/run.py [--quick] [--list] [--only NAME] [--again] [--answers] [--results FILE]
+    python tests/compat/run.py [--quick | --trainings] [--list] [--only NAME] [--again] [--answers] [--results FILE]
 
-`cargo xtask compat` prepares the environment and calls this. `--answers`, with an interpreter that has PyTorch, writes the answers.
+`cargo xtask compat` prepares the environment and calls this. `--quick` runs some cases of the packages that `requirements.txt` marks as
+quick, `--trainings` the files of `trainings/` instead of those of `packages/`. `--answers`, with an interpreter that has PyTorch, writes
+the answers.
 Results are stored as they come, and a case whose files have not changed since is not run again.
 """
 
@@ -19,9 +21,9 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-PACKAGES = HERE / "packages"
-ANSWERS = PACKAGES / "answers"
-SECONDS = 600
+REQUIREMENTS = HERE / "requirements.txt"
+# How long a case may take.
+SECONDS = 900
 TOLERANCE = 1e-6
 
 
@@ -30,6 +32,7 @@ class Package:
 
     def __init__(self, path):
         self.name, self.path = path.stem, path
+        self.answers_path = path.parent / "answers" / f"{path.stem}.json"
         tree = ast.parse(path.read_text())
         self.cases = [node.name[5:] for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("case_")]
         constants = {
@@ -41,8 +44,7 @@ class Package:
 
     def answers(self):
         """PyTorch's answers by case."""
-        path = ANSWERS / f"{self.name}.json"
-        return json.loads(path.read_text()) if path.exists() else {}
+        return json.loads(self.answers_path.read_text()) if self.answers_path.exists() else {}
 
 
 def differences(expected, found, tolerance, path=""):
@@ -75,7 +77,7 @@ def execute(package, case, command):
     """Runs a case: its result, and the reason where there is none."""
     try:
         done = subprocess.run(
-            [*command, str(HERE / "case.py"), package.name, case], capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL
+            [*command, str(HERE / "case.py"), str(package.path), case], capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
         return None, f"took more than {SECONDS} s"
@@ -103,7 +105,7 @@ def stamp(package):
     digest = hashlib.sha256()
     root = pathlib.Path(flambeau.__file__).parent
     own = sorted(path for path in root.rglob("*.py"))
-    for path in (HERE / "harness.py", HERE / "case.py", package.path, ANSWERS / f"{package.name}.json", *own):
+    for path in (HERE / "harness.py", HERE / "case.py", package.path, package.answers_path, *own):
         digest.update(path.read_bytes() if path.exists() else b"")
     for path in root.glob("*.so"):
         digest.update(str(path.stat().st_mtime_ns).encode())
@@ -134,9 +136,18 @@ class Results:
                 file.write(json.dumps(record) + "\n")
 
 
+def quick_names():
+    """The packages that are marked as quick, by the names of their files."""
+    lines = (line.partition("#") for line in REQUIREMENTS.read_text().splitlines())
+    return {requirement.partition("==")[0].replace("-", "_") for requirement, _, mark in lines if mark.strip() == "quick"}
+
+
 def chosen(options):
     """The packages and cases to run."""
-    found = [Package(path) for path in sorted(PACKAGES.glob("*.py"))]
+    found = [Package(path) for path in sorted((HERE / ("trainings" if options.trainings else "packages")).glob("*.py"))]
+    if options.quick:
+        quick = quick_names()
+        found = [package for package in found if package.name in quick]
     names = {package.name for package in found}
     unknown = [name for name in options.only if name.replace("-", "_") not in names]
     if unknown:
@@ -149,7 +160,6 @@ def chosen(options):
 
 def write_answers(options):
     """PyTorch's answers of the chosen cases."""
-    ANSWERS.mkdir(exist_ok=True)
     failed = 0
     for package, case in chosen(options):
         if case in package.answers() and not options.again:
@@ -160,7 +170,8 @@ def write_answers(options):
             failed += 1
             continue
         answers = {**package.answers(), case: found}
-        (ANSWERS / f"{package.name}.json").write_text(json.dumps(dict(sorted(answers.items())), indent=None, separators=(",", ":")) + "\n")
+        package.answers_path.parent.mkdir(exist_ok=True)
+        package.answers_path.write_text(json.dumps(dict(sorted(answers.items())), indent=None, separators=(",", ":")) + "\n")
     return failed
 
 
@@ -218,7 +229,8 @@ def report(records):
 def arguments():
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one case of each package")
+    parser.add_argument("--quick", action="store_true", help="some cases of the packages that are marked as quick")
+    parser.add_argument("--trainings", action="store_true", help="trainings with several packages instead of cases of each")
     parser.add_argument("--list", action="store_true", help="only lists packages and cases")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this package; may be repeated")
     parser.add_argument("--again", action="store_true", help="runs cases again whose result is known")

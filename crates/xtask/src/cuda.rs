@@ -71,7 +71,7 @@ fn pack(folder: &Path) -> Outcome {
         .env("FLAMBEAU_CUDA_ALL_TYPES", "1");
     succeed(&mut record)?;
     let program = folder.join("device_check");
-    succeed(Command::new("strip").arg("-o").arg(&program).arg(built().join("examples/device_check")))?;
+    succeed(Command::new("strip").arg("-o").arg(&program).arg(built("debug").join("examples/device_check")))?;
     succeed(Command::new("xz").args(["-T2", "-3", "-f"]).arg(&program))?;
     let cache = folder.join("cache.tar.xz");
     succeed(Command::new("tar").arg("-C").arg(folder.join("cache")).args(["-cJf"]).arg(&cache).arg("cuda"))?;

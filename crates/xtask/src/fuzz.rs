@@ -56,7 +56,7 @@ fn fuzz_calls(seed: Option<u64>, limits: [u64; 2], only: Option<u64>) -> Result<
     let mut build = Command::new("cargo");
     build.args(["build", "--quiet", "--workspace", "--example", "fuzz_calls"]).current_dir(root());
     python::succeed(&mut build)?;
-    let mut command = Command::new(python::built().join("examples/fuzz_calls"));
+    let mut command = Command::new(python::built("debug").join("examples/fuzz_calls"));
     command.arg(seed::given_or_of_the_commit(seed).to_string()).current_dir(root());
     match only {
         Some(number) => command.args(["only", &number.to_string()]),

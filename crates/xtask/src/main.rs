@@ -113,6 +113,9 @@ fn main() -> ExitCode {
 /// The result of a task: an exit code, or the reason why it could not run.
 type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
 
+/// The exit code of a task that cannot run on this machine, which `test` counts apart from those that passed and failed.
+const SKIPPED: u8 = 77;
+
 /// The root of the repository.
 fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -78,28 +78,35 @@ pub(crate) fn build_module() -> Result<(), String> {
     // With an example among the targets, dependencies have the same features as for tests, and are not compiled a second time.
     let arguments = ["build", "--quiet", "--workspace", "--lib", "--example", "fuzz_calls"];
     succeed(Command::new("cargo").args(arguments).current_dir(root()))?;
-    install_module()
+    install_module("debug")
 }
 
-/// The folder of cargo's debug builds.
-pub(crate) fn built() -> PathBuf {
-    builds("debug")
+/// Builds the module with the release profile, as wheels have it.
+pub(crate) fn build_for_release() -> Result<(), String> {
+    let arguments = ["build", "--quiet", "--release", "--package", "flambeau-python", "--lib"];
+    succeed(Command::new("cargo").args(arguments).current_dir(root()))
 }
 
-/// The folder of cargo's builds by a profile.
-fn builds(profile: &str) -> PathBuf {
+/// The same, and copies it into the package.
+pub(crate) fn build_module_for_release() -> Result<(), String> {
+    build_for_release()?;
+    install_module("release")
+}
+
+/// The folder of cargo's builds with a profile: `debug` or `release`.
+pub(crate) fn built(profile: &str) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from).join(profile)
 }
 
 /// Copies the module into the package.
-fn install_module() -> Result<(), String> {
-    copy_module("debug", &root().join("crates/python/python/flambeau"))
+fn install_module(profile: &str) -> Result<(), String> {
+    copy_module(profile, &root().join("crates/python/python/flambeau"))
 }
 
 /// Copies the module into a package, under the name of the stable ABI, which all supported interpreters load.
 pub(crate) fn copy_module(profile: &str, package: &Path) -> Result<(), String> {
     let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let built = builds(profile).join(format!("{prefix}_flambeau{suffix}"));
+    let built = built(profile).join(format!("{prefix}_flambeau{suffix}"));
     let name = if cfg!(windows) { "_flambeau.pyd" } else { "_flambeau.abi3.so" };
     let module = package.join(name);
     // Written as a new file, since a running interpreter may have mapped the old one.
@@ -115,16 +122,21 @@ fn pytest(mut interpreter: Command, what: &[&str], more: &[String]) -> Outcome {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Whether an environment exists with exactly these packages.
+pub(crate) fn is_prepared(environment: &Path, packages: &str) -> bool {
+    std::fs::read_to_string(environment.join("complete")).is_ok_and(|there| there == packages)
+}
+
 /// Creates an environment with the packages that `install` adds, unless it exists with those of this list.
 pub(crate) fn prepare(
     environment: &Path,
     packages: &str,
     install: impl FnOnce() -> Result<(), String>,
 ) -> Result<(), String> {
-    let complete = environment.join("complete");
-    if std::fs::read_to_string(&complete).is_ok_and(|there| there == packages) {
+    if is_prepared(environment, packages) {
         return Ok(());
     }
+    let complete = environment.join("complete");
     succeed(Command::new("python3").args(["-m", "venv"]).arg(environment))?;
     install()?;
     std::fs::write(&complete, packages).map_err(|error| format!("{}: {error}", complete.display()))

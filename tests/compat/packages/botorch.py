@@ -5,7 +5,7 @@ import torch
 
 from harness import uniform
 
-REASONS = {"sampling": "torch.quasirandom.SobolEngine needs a table of direction numbers, which is not here"}
+REASONS = {"sampling": "the points of a scrambled SobolEngine are drawn by SciPy's generator, not by PyTorch's"}
 TOLERANCE = 1e-4
 
 
@@ -41,3 +41,11 @@ def case_sampling():
     process, y = model()
     sampler = botorch.sampling.SobolQMCNormalSampler(torch.Size([16]), seed=1)
     return botorch.acquisition.qExpectedImprovement(process, y.max(), sampler)(uniform(3, 2, 2, seed=3))
+
+
+def case_sobol():
+    engine = torch.quasirandom.SobolEngine(7)
+    found = [engine.draw(3), engine.fast_forward(4).draw(2), engine.reset().draw_base2(3), engine.num_generated]
+    points = botorch.utils.sampling.draw_sobol_samples(torch.tensor([[0.0, 1.0], [2.0, 3.0]]), n=4, q=1, seed=3)
+    # Scrambled points differ, but there is one in each quarter of the range.
+    return [found, points.shape, (points[:, 0, 0] * 2).floor().long().sort().values]

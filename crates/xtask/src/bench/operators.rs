@@ -93,8 +93,7 @@ pub(super) fn run(options: &Options) -> Outcome {
 
 /// The extension with optimisations, in a copy of the package.
 fn release_module() -> Result<PathBuf, Box<dyn Error>> {
-    let arguments = ["build", "--quiet", "--release", "--package", "flambeau-python", "--lib"];
-    python::succeed(Command::new("cargo").args(arguments).current_dir(root()))?;
+    python::build_for_release()?;
     let folder = root().join("target/bench-python");
     let package = root().join("crates/python/python/flambeau");
     copy_folder(&package, &folder.join("flambeau"))?;
