@@ -2,7 +2,7 @@
 
     python tests/compat/imports.py [--against PYTHON]
 
-Each interpreter is started several times, in turn, after one time that does not count; the least of each number is printed.
+Each interpreter is started several times, after one time that does not count; the minimum of each number is printed.
 """
 
 import argparse

@@ -117,7 +117,7 @@ impl StorageImpl {
         self.special.load(Relaxed) & READ_ONLY != 0
     }
 
-    /// Whether writes are allowed and count, so that nothing has to be asked.
+    /// Whether writes are allowed and count, so that nothing has to be looked up.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.special.load(Relaxed) == 0

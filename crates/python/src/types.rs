@@ -103,18 +103,18 @@ const ABSENT: &[&str] = &["hpu", "ipu", "lazy", "maia", "mps", "mtia", "vulkan",
 
 /// A device, or the name of one that is not here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+enum AnyDevice {
     Here(Device),
     Absent(&'static str, Option<u8>),
 }
 
-impl Place {
+impl AnyDevice {
     fn of(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(device) = value.cast::<PyDevice>() {
             return Ok(device.get().0);
         }
         let text = value.cast::<PyString>()?.to_str()?;
-        text.parse().map(Place::Here).or_else(|error| Place::absent(text).ok_or_else(|| raise(error)))
+        text.parse().map(AnyDevice::Here).or_else(|error| AnyDevice::absent(text).ok_or_else(|| raise(error)))
     }
 
     /// A name of [`ABSENT`], with or without a number.
@@ -123,32 +123,32 @@ impl Place {
             Some((name, index)) => (name, Some(index.parse().ok().filter(|index| *index < 128)?)),
             None => (text, None),
         };
-        ABSENT.iter().find(|known| **known == name).map(|&known| Place::Absent(known, index))
+        ABSENT.iter().find(|known| **known == name).map(|&known| AnyDevice::Absent(known, index))
     }
 
     fn kind(self) -> &'static str {
         match self {
-            Place::Here(device) => device.device_type().name(),
-            Place::Absent(name, _) => name,
+            AnyDevice::Here(device) => device.device_type().name(),
+            AnyDevice::Absent(name, _) => name,
         }
     }
 
     fn index(self) -> Option<usize> {
         match self {
-            Place::Here(device) => device.index(),
-            Place::Absent(_, index) => index.map(usize::from),
+            AnyDevice::Here(device) => device.index(),
+            AnyDevice::Absent(_, index) => index.map(usize::from),
         }
     }
 
     fn with_index(self, index: u8) -> Self {
         match self {
-            Place::Here(device) => Place::Here(Device::new(device.device_type(), Some(index))),
-            Place::Absent(name, _) => Place::Absent(name, Some(index)),
+            AnyDevice::Here(device) => AnyDevice::Here(Device::new(device.device_type(), Some(index))),
+            AnyDevice::Absent(name, _) => AnyDevice::Absent(name, Some(index)),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AnyDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind())?;
         self.index().map_or(Ok(()), |index| write!(f, ":{index}"))
@@ -158,18 +158,18 @@ impl fmt::Display for Place {
 /// Where a tensor's elements live: `device("cpu")`, `device("cuda", 1)`.
 #[pyclass(name = "device", module = "flambeau", frozen, eq, hash)]
 #[derive(PartialEq, Eq, Hash)]
-pub(crate) struct PyDevice(Place);
+pub(crate) struct PyDevice(AnyDevice);
 
 impl PyDevice {
     pub(crate) fn of(device: Device) -> Self {
-        PyDevice(Place::Here(device))
+        PyDevice(AnyDevice::Here(device))
     }
 
     /// The device, if it is here.
     pub(crate) fn device(&self) -> PyResult<Device> {
         match self.0 {
-            Place::Here(device) => Ok(device),
-            Place::Absent(..) => {
+            AnyDevice::Here(device) => Ok(device),
+            AnyDevice::Absent(..) => {
                 let message = format!("expected a device that is here but got '{}'", self.0);
                 Err(raise(Error::new(ErrorKind::Device, message)))
             }
@@ -186,8 +186,8 @@ impl PyDevice {
         index: Option<u8>,
         r#type: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let place = match (device, r#type) {
-            (Some(device), None) | (None, Some(device)) => Place::of(device)?,
+        let named = match (device, r#type) {
+            (Some(device), None) | (None, Some(device)) => AnyDevice::of(device)?,
             (Some(_), Some(_)) => {
                 return Err(PyTypeError::new_err("device() takes a device or a type, not both"));
             }
@@ -196,11 +196,11 @@ impl PyDevice {
             }
         };
         match index {
-            None => Ok(PyDevice(place)),
-            Some(_) if place.index().is_some() => {
-                Err(PyTypeError::new_err(format!("'{place}' names an index already")))
+            None => Ok(PyDevice(named)),
+            Some(_) if named.index().is_some() => {
+                Err(PyTypeError::new_err(format!("'{named}' names an index already")))
             }
-            Some(index) => Ok(PyDevice(place.with_index(index))),
+            Some(index) => Ok(PyDevice(named.with_index(index))),
         }
     }
 

@@ -48,11 +48,11 @@ def expected(x, scales, sizes, mode):
 @pytest.mark.parametrize("sizes", [(5, 9), (13, 17), (30, 7), (1, 1), (26, 41)])
 def test_pixels_are_weighted_means(mode, sizes):
     x = RNG.normal(size=(2, 3, 13, 17))
-    wanted = expected(x, [13 / sizes[0], 17 / sizes[1]], sizes, mode)
+    reference = expected(x, [13 / sizes[0], 17 / sizes[1]], sizes, mode)
     for dtype, tolerance in ((fl.float64, 1e-13), (fl.float32, 2e-6), (fl.float16, 4e-3)):
         found = F.interpolate(fl.tensor(x).to(dtype), sizes, mode=mode, antialias=True)
         assert found.dtype is dtype
-        np.testing.assert_allclose(found.double().tolist(), wanted, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(found.double().tolist(), reference, rtol=0, atol=tolerance)
 
 
 def test_corners_and_factors():

@@ -82,8 +82,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
         println!("== {name}: {} in {:.1} s", end.word(), start.elapsed().as_secs_f64());
         ends.push((*name, end));
     }
-    let with = |wanted: End| -> Vec<&str> {
-        ends.iter().filter(|(_, end)| *end == wanted).map(|(name, _)| *name).collect()
+    let with = |requested: End| -> Vec<&str> {
+        ends.iter().filter(|(_, end)| *end == requested).map(|(name, _)| *name).collect()
     };
     let (failed, skipped) = (with(End::Failed), with(End::Skipped));
     for (what, names) in [("failed", &failed), ("skipped", &skipped)] {

@@ -16,7 +16,7 @@ SIZE = 24
 
 
 def picture(kind, generator):
-    """A shape of some size and colour at some place, on a noisy background."""
+    """A shape of some size and colour at some position, on a noisy background."""
     rows, columns = numpy.mgrid[:SIZE, :SIZE]
     row, column = generator.randint(10, SIZE - 10, 2)
     radius = generator.randint(6, 9)

@@ -66,13 +66,13 @@ def _scale(before: int, after: int, factor: float | None, align_corners: bool) -
 def _positions(before: int, after: int, scale: float, mode: str) -> tuple[Tensor, Tensor]:
     """For each pixel of the result which pixels it is the mean of, and their weights: `[after, count]`."""
     kernel, support = _FILTERS[mode]
-    stretch = max(scale, 1.0)
-    radius = support * stretch
+    width = max(scale, 1.0)
+    radius = support * width
     centers = ((flambeau.arange(after, dtype=flambeau.float64) + 0.5) * scale)[:, None]
     first = (centers - radius + 0.5).clamp(min=0).trunc()
     end = (centers + radius + 0.5).trunc().clamp(max=before)
     positions = first + flambeau.arange(2 * math.ceil(radius) + 1, dtype=flambeau.float64)
-    weights = flambeau.where(positions < end, kernel((positions - centers + 0.5) / stretch), 0.0)
+    weights = flambeau.where(positions < end, kernel((positions - centers + 0.5) / width), 0.0)
     return positions.clamp(max=before - 1).long(), weights / weights.sum(1, keepdim=True)
 
 
