@@ -165,27 +165,6 @@ def test_trees():
         tree.tree_map(lambda a, b: a, [1, 2], [1])
 
 
-def test_points_of_sobols_sequence():
-    qmc = pytest.importorskip("scipy.stats", exc_type=ImportError).qmc
-    from flambeau.torch.shims.quasirandom import SobolEngine
-
-    engine = SobolEngine(5)
-    expected = [[0.0] * 5, [0.5] * 5, [0.75, 0.25, 0.25, 0.25, 0.75]]
-    assert engine.draw(3).tolist() == expected and engine.num_generated == 3
-    with pytest.raises(ValueError, match="power of 2"):
-        engine.draw_base2(2)
-    others = qmc.Sobol(5, scramble=False).fast_forward(7)
-    assert engine.fast_forward(4).draw(2, dtype=fl.float64).tolist() == others.random(2).tolist()
-    out = fl.empty(0)
-    assert engine.reset().draw_base2(1, out=out) is out and out.tolist() == expected[:2]
-    first, second = (SobolEngine(2, scramble=True, seed=4).draw(8) for _ in range(2))
-    assert first.tolist() == second.tolist() and repr(engine) == "SobolEngine(dimension=5)"
-    assert sorted((first[:, 0] * 8).floor().tolist()) == list(range(8))
-    for dimension in (0, 21202):
-        with pytest.raises(ValueError, match="Supported range"):
-            SobolEngine(dimension)
-
-
 def test_bytes_in_an_archive_are_read():
     from flambeau.torch.shims import serialization
 

@@ -70,9 +70,9 @@ struct Run {
 
 /// The program of the checks, where it finds the stand-in as its driver.
 fn program(libraries: &Path) -> Command {
-    let mut command = Command::new(built().join("examples/device_check"));
+    let mut command = Command::new(built("debug").join("examples/device_check"));
     command
-        .env("FLAMBEAU_CUDA_DRIVER", built().join("libflambeau_cuda_standin.so"))
+        .env("FLAMBEAU_CUDA_DRIVER", built("debug").join("libflambeau_cuda_standin.so"))
         .env("FLAMBEAU_CUDA_PATH", libraries)
         .env("CUDA_FORCE_PTX_JIT", "1")
         .env("FLAMBEAU_CUDA_BLAS", "own")
