@@ -10,15 +10,14 @@ use flambeau_codegen::{
     AUTOGRAD_FOLDER, FORWARD_FOLDER, Faults, OPS_FOLDER, PYTHON_FOLDER, Source, generate,
 };
 
-/// The generated Rust files of one folder for a snippet, by name, without `mod.rs`.
+/// The generated Rust files of one folder for a snippet, without `mod.rs`; the name of `options/sort.rs` is `options_sort.rs`.
 fn emitted(yaml: &str, derivatives: Option<&str>, folder: &str) -> Result<Vec<(String, String)>, Faults> {
     let functions = Source { name: "functions.yaml", text: yaml };
     let formulas = Source { name: "derivatives.yaml", text: derivatives.unwrap_or("[]") };
     let files = generate(functions, formulas)?;
     let named = files.into_iter().filter_map(|file| {
-        let name = file.path.rsplit('/').next()?.to_owned();
-        let in_folder = file.path.starts_with(folder);
-        (in_folder && name.ends_with(".rs") && name != "mod.rs").then_some((name, file.text))
+        let name = file.path.strip_prefix(folder)?.trim_start_matches('/').replace('/', "_");
+        (name.ends_with(".rs") && !name.ends_with("mod.rs")).then_some((name, file.text))
     });
     Ok(named.collect())
 }

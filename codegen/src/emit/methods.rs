@@ -14,8 +14,12 @@ pub(super) fn file(family: &str, operators: &[&Operator<'_>]) -> String {
     let body = format!("impl Tensor {{\n{}\n}}\n", methods.join("\n\n"));
     let mut code = body.lines().filter(|line| !line.trim_start().starts_with("//"));
     let options = if code.any(|line| line.contains("options::")) { "use crate::ops::options;\n" } else { "" };
-    let uses = format!("use crate::ops;\n{options}{}", imports(FROM, &body));
-    format!("//! The methods of the operators in `{family}`.\n\n{uses}\n{body}")
+    let (own, core): (Vec<_>, Vec<_>) =
+        FROM.iter().copied().partition(|(module, _)| module.starts_with("crate"));
+    let (own, core) = (imports(&own, &body), imports(&core, &body));
+    format!(
+        "//! The methods of the operators in `{family}`.\n\n{own}use crate::ops;\n{options}{core}\n{body}"
+    )
 }
 
 /// The module that gathers the files of `families`.

@@ -35,7 +35,7 @@ fn file(family: &str, operators: &[&Operator<'_>]) -> String {
     };
     let (own, core): (Vec<_>, Vec<_>) =
         FROM.iter().copied().partition(|(module, _)| module.starts_with("crate"));
-    let own = format!("{enums}use crate::method_options::options;\n{}", imports(&own, &body));
+    let own = format!("{}{enums}use crate::method_options::options;\n", imports(&own, &body));
     let core = imports(&core, &body);
     let doc = format!("//! The options of the methods of `{family}`.");
     format!("{doc}\n\n{own}{core}\noptions! {{\n{body}}}\n")

@@ -282,8 +282,8 @@ impl<T: SpectralInLanes> SmallSvd<'_, T> {
     }
 }
 
-/// Magnitudes whose fourth powers are far from the ends of the range.
-const FOURTH_POWERS: RangeInclusive<f64> = 1e-30..=1e30;
+/// Magnitudes of which the fourth powers, also those of columns that [`VANISHING`] barely admits, are far from the ends of the range.
+const FOURTH_POWERS: RangeInclusive<f64> = 1e-6..=1e30;
 /// A singular value that is taken to be 0, in units of the largest one.
 const VANISHING: f64 = 1e-60;
 

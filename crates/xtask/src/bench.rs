@@ -19,13 +19,13 @@ pub(crate) struct Options {
     /// all operators of the operator table, in several sizes, types and layouts, from Python.
     #[arg(long, value_enum, default_value_t = Table::Main)]
     table: Table,
-    /// Of the operators' cases, times this number, drawn by `--seed`.
+    /// With `--table ops`: times only this number of cases, drawn by `--seed`.
     #[arg(long)]
     sample: Option<usize>,
     /// The seed of `--sample`.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Writes the operators' ratios to this file, and names the cases that are worse by 15 % than those that it had.
+    /// With `--table ops`: writes the ratios to this file, and names the cases that are worse by 15 % than those that it had.
     #[arg(long)]
     save: Option<String>,
     /// Runs only the workloads whose name matches this regular expression, or the operators whose name contains it.
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// Times PyTorch also with glibc set to retain freed memory, which is a fairer comparison for large results.
     #[arg(long, requires = "against")]
     keep: bool,
-    /// Takes a tenth of a second for each workload instead of half a second.
+    /// Takes a fifth of the time for each workload.
     #[arg(long)]
     quick: bool,
     /// The number of rounds. In a round each side runs each workload twice, first in one order of the sides and then in the reverse
@@ -103,6 +103,9 @@ const BESIDE: &str = "beside a busy one";
 pub(crate) fn run(options: &Options) -> Outcome {
     if options.table == Table::Ops {
         return operators::run(options);
+    }
+    if options.sample.is_some() || options.save.is_some() {
+        return Err("`--sample` and `--save` are options of `--table ops`".into());
     }
     if options.history {
         let mut command = ours();

@@ -3,6 +3,8 @@
 //! The methods of the operators in `random`.
 
 use crate::Tensor;
+use crate::ops;
+use crate::ops::options;
 use flambeau_core::Result;
 
 impl Tensor {
@@ -10,25 +12,25 @@ impl Tensor {
     ///
     /// [`bernoulli_with`](Tensor::bernoulli_with) takes options.
     pub fn bernoulli(&self) -> Result<Tensor> {
-        super::random::bernoulli(self, 0.5, None)
+        ops::bernoulli(self, 0.5, None)
     }
 
     /// [`bernoulli`](Tensor::bernoulli) with options: `p`, `generator`.
-    pub fn bernoulli_with(&self, options: super::options::BernoulliOptions<'_>) -> Result<Tensor> {
-        super::random::bernoulli(self, options.p, options.generator)
+    pub fn bernoulli_with(&self, options: options::BernoulliOptions<'_>) -> Result<Tensor> {
+        ops::bernoulli(self, options.p, options.generator)
     }
 
     /// Ones with probability `p`, and zeros. The result is written into `self`.
     ///
     /// [`bernoulli_with_`](Tensor::bernoulli_with_) takes options.
     pub fn bernoulli_(&self) -> Result<&Tensor> {
-        super::random::bernoulli_(self, 0.5, None)?;
+        ops::bernoulli_(self, 0.5, None)?;
         Ok(self)
     }
 
     /// [`bernoulli_`](Tensor::bernoulli_) with options: `p`, `generator`.
-    pub fn bernoulli_with_(&self, options: super::options::BernoulliOptions<'_>) -> Result<&Tensor> {
-        super::random::bernoulli_(self, options.p, options.generator)?;
+    pub fn bernoulli_with_(&self, options: options::BernoulliOptions<'_>) -> Result<&Tensor> {
+        ops::bernoulli_(self, options.p, options.generator)?;
         Ok(self)
     }
 }

@@ -2,40 +2,15 @@
 
 //! The options of the methods of `random`.
 
+use crate::method_options::options;
 use flambeau_core::Generator;
 
-/// Options of [`Tensor::bernoulli_with`](crate::Tensor::bernoulli_with).
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct BernoulliOptions<'a> {
-    pub(super) p: f64,
-    pub(super) generator: Option<&'a Generator>,
-}
-
-impl Default for BernoulliOptions<'_> {
-    fn default() -> Self {
-        Self { p: 0.5, generator: None }
-    }
-}
-
-impl<'a> BernoulliOptions<'a> {
-    /// Every option at its default.
-    #[inline]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The exponent of the norm. By default `0.5`.
-    #[inline]
-    pub fn p(mut self, p: f64) -> Self {
-        self.p = p;
-        self
-    }
-
-    /// The generator of random numbers; without one, that of the device. Not given by default.
-    #[inline]
-    pub fn generator(mut self, generator: impl Into<Option<&'a Generator>>) -> Self {
-        self.generator = generator.into();
-        self
+options! {
+    /// Options of [`Tensor::bernoulli_with`](crate::Tensor::bernoulli_with).
+    BernoulliOptions <'a> {
+        /// The exponent of the norm. By default `0.5`.
+        p: is f64 = 0.5;
+        /// The generator of random numbers; without one, that of the device. Not given by default.
+        generator: into Option<&'a Generator> = None;
     }
 }

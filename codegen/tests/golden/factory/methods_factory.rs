@@ -3,6 +3,7 @@
 //! The methods of the operators in `factory`.
 
 use crate::Tensor;
+use crate::ops;
 use flambeau_core::{Result, Scalar, TensorOptions};
 
 impl Tensor {
@@ -13,13 +14,6 @@ impl Tensor {
         options: impl Into<TensorOptions>,
     ) -> Result<Tensor> {
         let options = options.into();
-        super::factory::full(
-            size,
-            fill_value.into(),
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
-        )
+        ops::full(size, fill_value.into(), options.dtype, options.layout, options.device, options.pin_memory)
     }
 }

@@ -3,6 +3,8 @@
 //! The methods of the operators in `index`.
 
 use crate::Tensor;
+use crate::ops;
+use crate::ops::options;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
@@ -18,40 +20,40 @@ impl Tensor {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn index(&self, indices: &[Option<Tensor>]) -> Result<Tensor> {
-        super::index::index_tensor(self, indices, None, [true, false], &[1, 1])
+        ops::index_tensor(self, indices, None, [true, false], &[1, 1])
     }
 
     /// [`index`](Tensor::index) with options: `weight`, `mask`, `stride`.
     pub fn index_with(
         &self,
         indices: &[Option<Tensor>],
-        options: super::options::IndexOptions<'_>,
+        options: options::IndexOptions<'_>,
     ) -> Result<Tensor> {
-        super::index::index_tensor(self, indices, options.weight, options.mask, options.stride)
+        ops::index_tensor(self, indices, options.weight, options.mask, options.stride)
     }
 
     /// Tensors joined along a dimension.
     ///
     /// [`cat_with`](Tensor::cat_with) takes options.
     pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-        super::index::cat(tensors, dim, "a")
+        ops::cat(tensors, dim, "a")
     }
 
     /// [`cat`](Tensor::cat) with options: `type`.
-    pub fn cat_with(tensors: &[Tensor], dim: i64, options: super::options::CatOptions<'_>) -> Result<Tensor> {
-        super::index::cat(tensors, dim, options.type_)
+    pub fn cat_with(tensors: &[Tensor], dim: i64, options: options::CatOptions<'_>) -> Result<Tensor> {
+        ops::cat(tensors, dim, options.type_)
     }
 
     /// The slices along a dimension.
     ///
     /// [`unbind_with`](Tensor::unbind_with) takes options.
     pub fn unbind(&self) -> Result<Vec<Tensor>> {
-        super::index::unbind_int(self, 0)
+        ops::unbind_int(self, 0)
     }
 
     /// [`unbind`](Tensor::unbind) with options: `dim`.
-    pub fn unbind_with(&self, options: super::options::UnbindOptions) -> Result<Vec<Tensor>> {
-        super::index::unbind_int(self, options.dim)
+    pub fn unbind_with(&self, options: options::UnbindOptions) -> Result<Vec<Tensor>> {
+        ops::unbind_int(self, options.dim)
     }
 
     /// The fold.
@@ -66,7 +68,7 @@ impl Tensor {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn fold(&self) -> Result<Tensor> {
-        super::index::fold(self, None, None, Scalar::Int(2))
+        ops::fold(self, None, None, Scalar::Int(2))
     }
 
     /// [`fold`](Tensor::fold) along `dim`.
@@ -78,18 +80,13 @@ impl Tensor {
     /// assert!(x.fold_dim(0)?.allclose(&Tensor::from([1.0]), 1e-3, 1e-3, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn fold_dim(&self, dim: impl super::options::IntList) -> Result<Tensor> {
-        super::index::fold(self, Some(super::options::IntList::ints(&dim)), None, Scalar::Int(2))
+    pub fn fold_dim(&self, dim: impl options::IntList) -> Result<Tensor> {
+        ops::fold(self, Some(options::IntList::ints(&dim)), None, Scalar::Int(2))
     }
 
     /// [`fold`](Tensor::fold) with options: `dim`, `rounding_mode`, `scale`.
-    pub fn fold_with(&self, options: super::options::FoldOptions<'_>) -> Result<Tensor> {
-        super::index::fold(
-            self,
-            options.dim,
-            options.rounding_mode.map(super::options::RoundingMode::as_str),
-            options.scale,
-        )
+    pub fn fold_with(&self, options: options::FoldOptions<'_>) -> Result<Tensor> {
+        ops::fold(self, options.dim, options.rounding_mode.map(options::RoundingMode::as_str), options.scale)
     }
 
     /// The fold. The result is written into `self`.
@@ -106,7 +103,7 @@ impl Tensor {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn fold_(&self) -> Result<&Tensor> {
-        super::index::fold_(self, None, None, Scalar::Int(2))?;
+        ops::fold_(self, None, None, Scalar::Int(2))?;
         Ok(self)
     }
 
@@ -121,17 +118,17 @@ impl Tensor {
     /// assert!(x.allclose(&expected, 0.0, 0.0, true)?);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn fold_dim_(&self, dim: impl super::options::IntList) -> Result<&Tensor> {
-        super::index::fold_(self, Some(super::options::IntList::ints(&dim)), None, Scalar::Int(2))?;
+    pub fn fold_dim_(&self, dim: impl options::IntList) -> Result<&Tensor> {
+        ops::fold_(self, Some(options::IntList::ints(&dim)), None, Scalar::Int(2))?;
         Ok(self)
     }
 
     /// [`fold_`](Tensor::fold_) with options: `dim`, `rounding_mode`, `scale`.
-    pub fn fold_with_(&self, options: super::options::FoldOptions<'_>) -> Result<&Tensor> {
-        super::index::fold_(
+    pub fn fold_with_(&self, options: options::FoldOptions<'_>) -> Result<&Tensor> {
+        ops::fold_(
             self,
             options.dim,
-            options.rounding_mode.map(super::options::RoundingMode::as_str),
+            options.rounding_mode.map(options::RoundingMode::as_str),
             options.scale,
         )?;
         Ok(self)

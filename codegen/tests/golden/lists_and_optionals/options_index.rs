@@ -4,142 +4,39 @@
 
 use crate::Tensor;
 use crate::enums::RoundingMode;
+use crate::method_options::options;
 use flambeau_core::Scalar;
 
-/// Options of [`Tensor::index_with`](crate::Tensor::index_with).
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct IndexOptions<'a> {
-    pub(super) weight: Option<&'a Tensor>,
-    pub(super) mask: [bool; 2],
-    pub(super) stride: &'a [i64],
-}
-
-impl Default for IndexOptions<'_> {
-    fn default() -> Self {
-        Self { weight: None, mask: [true, false], stride: &[1, 1] }
-    }
-}
-
-impl<'a> IndexOptions<'a> {
-    /// Every option at its default.
-    #[inline]
-    pub fn new() -> Self {
-        Self::default()
+options! {
+    /// Options of [`Tensor::index_with`](crate::Tensor::index_with).
+    IndexOptions <'a> {
+        /// The weights. Not given by default.
+        weight: into Option<&'a Tensor> = None;
+        /// The argument `mask` of the operator. By default `[true, false]`.
+        mask: is [bool; 2] = [true, false];
+        /// The steps of the kernel, in each dimension. By default `[1, 1]`.
+        stride: is &'a [i64] = &[1, 1];
     }
 
-    /// The weights. Not given by default.
-    #[inline]
-    pub fn weight(mut self, weight: impl Into<Option<&'a Tensor>>) -> Self {
-        self.weight = weight.into();
-        self
+    /// Options of [`Tensor::cat_with`](crate::Tensor::cat_with).
+    CatOptions <'a> {
+        /// The argument `type` of the operator. By default `"a"`.
+        type_: is &'a str = "a";
     }
 
-    /// The argument `mask` of the operator. By default `[true, false]`.
-    #[inline]
-    pub fn mask(mut self, mask: [bool; 2]) -> Self {
-        self.mask = mask;
-        self
+    /// Options of [`Tensor::unbind_with`](crate::Tensor::unbind_with).
+    UnbindOptions {
+        /// The dimension, or dimensions. By default `0`.
+        dim: is i64 = 0;
     }
 
-    /// The steps of the kernel, in each dimension. By default `[1, 1]`.
-    #[inline]
-    pub fn stride(mut self, stride: &'a [i64]) -> Self {
-        self.stride = stride;
-        self
-    }
-}
-
-/// Options of [`Tensor::cat_with`](crate::Tensor::cat_with).
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct CatOptions<'a> {
-    pub(super) type_: &'a str,
-}
-
-impl Default for CatOptions<'_> {
-    fn default() -> Self {
-        Self { type_: "a" }
-    }
-}
-
-impl<'a> CatOptions<'a> {
-    /// Every option at its default.
-    #[inline]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The argument `type` of the operator. By default `"a"`.
-    #[inline]
-    pub fn type_(mut self, type_: &'a str) -> Self {
-        self.type_ = type_;
-        self
-    }
-}
-
-/// Options of [`Tensor::unbind_with`](crate::Tensor::unbind_with).
-#[derive(Clone, Copy, Debug, Default)]
-#[must_use]
-pub struct UnbindOptions {
-    pub(super) dim: i64,
-}
-
-impl UnbindOptions {
-    /// Every option at its default.
-    #[inline]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The dimension, or dimensions. By default `0`.
-    #[inline]
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-}
-
-/// Options of [`Tensor::fold_with`](crate::Tensor::fold_with).
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct FoldOptions<'a> {
-    pub(super) dim: Option<&'a [i64]>,
-    pub(super) rounding_mode: Option<RoundingMode>,
-    pub(super) scale: Scalar,
-}
-
-impl Default for FoldOptions<'_> {
-    fn default() -> Self {
-        Self { dim: None, rounding_mode: None, scale: Scalar::Int(2) }
-    }
-}
-
-impl<'a> FoldOptions<'a> {
-    /// Every option at its default.
-    #[inline]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The dimension, or dimensions. Not given by default.
-    #[inline]
-    pub fn dim(mut self, dim: &'a [i64]) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-
-    /// The argument `rounding_mode` of the operator. Not given by default.
-    #[inline]
-    pub fn rounding_mode(mut self, rounding_mode: impl Into<Option<RoundingMode>>) -> Self {
-        self.rounding_mode = rounding_mode.into();
-        self
-    }
-
-    /// The factor of the scores. By default `2`.
-    #[inline]
-    pub fn scale(mut self, scale: impl Into<Scalar>) -> Self {
-        self.scale = scale.into();
-        self
+    /// Options of [`Tensor::fold_with`](crate::Tensor::fold_with).
+    FoldOptions <'a> {
+        /// The dimension, or dimensions. Not given by default.
+        dim: some &'a [i64] = None;
+        /// The argument `rounding_mode` of the operator. Not given by default.
+        rounding_mode: into Option<RoundingMode> = None;
+        /// The factor of the scores. By default `2`.
+        scale: into Scalar = Scalar::Int(2);
     }
 }

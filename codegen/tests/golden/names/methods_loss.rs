@@ -3,6 +3,8 @@
 //! The methods of the operators in `loss`.
 
 use crate::Tensor;
+use crate::ops;
+use crate::ops::options;
 use flambeau_core::Result;
 
 impl Tensor {
@@ -10,7 +12,7 @@ impl Tensor {
     ///
     /// [`l1_loss_reduced_with`](Tensor::l1_loss_reduced_with) takes options.
     pub fn l1_loss_reduced(&self, target: &Tensor, kernel: &Tensor) -> Result<Tensor> {
-        super::loss::l1_loss_reduced(self, target, kernel, 1)
+        ops::l1_loss_reduced(self, target, kernel, 1)
     }
 
     /// [`l1_loss_reduced`](Tensor::l1_loss_reduced) with options: `reduction`.
@@ -18,19 +20,19 @@ impl Tensor {
         &self,
         target: &Tensor,
         kernel: &Tensor,
-        options: super::options::L1LossReducedOptions,
+        options: options::L1LossReducedOptions,
     ) -> Result<Tensor> {
-        super::loss::l1_loss_reduced(self, target, kernel, options.reduction.as_int())
+        ops::l1_loss_reduced(self, target, kernel, options.reduction.as_int())
     }
 
     /// The distances.
     pub fn l1_loss(&self, result: &Tensor) -> Result<Tensor> {
-        super::loss::l1_loss(self, result)
+        ops::l1_loss(self, result)
     }
 
     /// The distances. The result is written into `self`.
     pub fn l1_loss_(&self, result: &Tensor) -> Result<&Tensor> {
-        super::loss::l1_loss_(self, result)?;
+        ops::l1_loss_(self, result)?;
         Ok(self)
     }
 }

@@ -3,31 +3,12 @@
 //! The options of the methods of `loss`.
 
 use crate::enums::Reduction;
+use crate::method_options::options;
 
-/// Options of [`Tensor::l1_loss_reduced_with`](crate::Tensor::l1_loss_reduced_with).
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct L1LossReducedOptions {
-    pub(super) reduction: Reduction,
-}
-
-impl Default for L1LossReducedOptions {
-    fn default() -> Self {
-        Self { reduction: Reduction::Mean }
-    }
-}
-
-impl L1LossReducedOptions {
-    /// Every option at its default.
-    #[inline]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// What is made of the losses of all elements. By default `Reduction::Mean`.
-    #[inline]
-    pub fn reduction(mut self, reduction: Reduction) -> Self {
-        self.reduction = reduction;
-        self
+options! {
+    /// Options of [`Tensor::l1_loss_reduced_with`](crate::Tensor::l1_loss_reduced_with).
+    L1LossReducedOptions {
+        /// What is made of the losses of all elements. By default `Reduction::Mean`.
+        reduction: is Reduction = Reduction::Mean;
     }
 }

@@ -3,6 +3,8 @@
 //! The methods of the operators in `binary`.
 
 use crate::Tensor;
+use crate::ops;
+use crate::ops::options;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
@@ -17,25 +19,25 @@ impl Tensor {
     ///
     /// [`sub_with`](Tensor::sub_with) takes options.
     pub fn sub(&self, other: &Tensor) -> Result<Tensor> {
-        super::binary::sub_tensor(self, other, Scalar::Int(1))
+        ops::sub_tensor(self, other, Scalar::Int(1))
     }
 
     /// [`sub`](Tensor::sub) with options: `alpha`.
-    pub fn sub_with(&self, other: &Tensor, options: super::options::SubOptions) -> Result<Tensor> {
-        super::binary::sub_tensor(self, other, options.alpha)
+    pub fn sub_with(&self, other: &Tensor, options: options::SubOptions) -> Result<Tensor> {
+        ops::sub_tensor(self, other, options.alpha)
     }
 
     /// `self - alpha * other`, element by element. The result is written into `self`.
     ///
     /// [`sub_with_`](Tensor::sub_with_) takes options.
     pub fn sub_(&self, other: &Tensor) -> Result<&Tensor> {
-        super::binary::sub__tensor(self, other, Scalar::Int(1))?;
+        ops::sub__tensor(self, other, Scalar::Int(1))?;
         Ok(self)
     }
 
     /// [`sub_`](Tensor::sub_) with options: `alpha`.
-    pub fn sub_with_(&self, other: &Tensor, options: super::options::SubOptions) -> Result<&Tensor> {
-        super::binary::sub__tensor(self, other, options.alpha)?;
+    pub fn sub_with_(&self, other: &Tensor, options: options::SubOptions) -> Result<&Tensor> {
+        ops::sub__tensor(self, other, options.alpha)?;
         Ok(self)
     }
 }

@@ -2,32 +2,13 @@
 
 //! The options of the methods of `binary`.
 
+use crate::method_options::options;
 use flambeau_core::Scalar;
 
-/// Options of [`Tensor::sub_with`](crate::Tensor::sub_with).
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct SubOptions {
-    pub(super) alpha: Scalar,
-}
-
-impl Default for SubOptions {
-    fn default() -> Self {
-        Self { alpha: Scalar::Int(1) }
-    }
-}
-
-impl SubOptions {
-    /// Every option at its default.
-    #[inline]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The factor of the other operand. By default `1`.
-    #[inline]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
-        self.alpha = alpha.into();
-        self
+options! {
+    /// Options of [`Tensor::sub_with`](crate::Tensor::sub_with).
+    SubOptions {
+        /// The factor of the other operand. By default `1`.
+        alpha: into Scalar = Scalar::Int(1);
     }
 }

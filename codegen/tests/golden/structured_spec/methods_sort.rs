@@ -3,6 +3,8 @@
 //! The methods of the operators in `sort`.
 
 use crate::Tensor;
+use crate::ops;
+use crate::ops::options;
 use flambeau_core::Result;
 
 impl Tensor {
@@ -10,37 +12,37 @@ impl Tensor {
     ///
     /// [`topk_with`](Tensor::topk_with) takes options.
     pub fn topk(&self, k: i64) -> Result<(Tensor, Tensor)> {
-        super::sort::topk(self, k, -1, true)
+        ops::topk(self, k, -1, true)
     }
 
     /// [`topk`](Tensor::topk) with options: `dim`, `largest`.
-    pub fn topk_with(&self, k: i64, options: super::options::TopkOptions) -> Result<(Tensor, Tensor)> {
-        super::sort::topk(self, k, options.dim, options.largest)
+    pub fn topk_with(&self, k: i64, options: options::TopkOptions) -> Result<(Tensor, Tensor)> {
+        ops::topk(self, k, options.dim, options.largest)
     }
 
     /// The running sum along a dimension.
     ///
     /// [`cumsum_with`](Tensor::cumsum_with) takes options.
     pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
-        super::sort::cumsum(self, dim, None)
+        ops::cumsum(self, dim, None)
     }
 
     /// [`cumsum`](Tensor::cumsum) with options: `dtype`.
-    pub fn cumsum_with(&self, dim: i64, options: super::options::CumsumOptions) -> Result<Tensor> {
-        super::sort::cumsum(self, dim, options.dtype)
+    pub fn cumsum_with(&self, dim: i64, options: options::CumsumOptions) -> Result<Tensor> {
+        ops::cumsum(self, dim, options.dtype)
     }
 
     /// The running sum along a dimension. The result is written into `self`.
     ///
     /// [`cumsum_with_`](Tensor::cumsum_with_) takes options.
     pub fn cumsum_(&self, dim: i64) -> Result<&Tensor> {
-        super::sort::cumsum_(self, dim, None)?;
+        ops::cumsum_(self, dim, None)?;
         Ok(self)
     }
 
     /// [`cumsum_`](Tensor::cumsum_) with options: `dtype`.
-    pub fn cumsum_with_(&self, dim: i64, options: super::options::CumsumOptions) -> Result<&Tensor> {
-        super::sort::cumsum_(self, dim, options.dtype)?;
+    pub fn cumsum_with_(&self, dim: i64, options: options::CumsumOptions) -> Result<&Tensor> {
+        ops::cumsum_(self, dim, options.dtype)?;
         Ok(self)
     }
 }

@@ -2,62 +2,21 @@
 
 //! The options of the methods of `sort`.
 
+use crate::method_options::options;
 use flambeau_core::ScalarType;
 
-/// Options of [`Tensor::topk_with`](crate::Tensor::topk_with).
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct TopkOptions {
-    pub(super) dim: i64,
-    pub(super) largest: bool,
-}
-
-impl Default for TopkOptions {
-    fn default() -> Self {
-        Self { dim: -1, largest: true }
-    }
-}
-
-impl TopkOptions {
-    /// Every option at its default.
-    #[inline]
-    pub fn new() -> Self {
-        Self::default()
+options! {
+    /// Options of [`Tensor::topk_with`](crate::Tensor::topk_with).
+    TopkOptions {
+        /// The dimension, or dimensions. By default `-1`.
+        dim: is i64 = -1;
+        /// Whether the largest are found, and not the smallest. By default `true`.
+        largest: is bool = true;
     }
 
-    /// The dimension, or dimensions. By default `-1`.
-    #[inline]
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-
-    /// Whether the largest are found, and not the smallest. By default `true`.
-    #[inline]
-    pub fn largest(mut self, largest: bool) -> Self {
-        self.largest = largest;
-        self
-    }
-}
-
-/// Options of [`Tensor::cumsum_with`](crate::Tensor::cumsum_with).
-#[derive(Clone, Copy, Debug, Default)]
-#[must_use]
-pub struct CumsumOptions {
-    pub(super) dtype: Option<ScalarType>,
-}
-
-impl CumsumOptions {
-    /// Every option at its default.
-    #[inline]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The type of the result. Not given by default.
-    #[inline]
-    pub fn dtype(mut self, dtype: impl Into<Option<ScalarType>>) -> Self {
-        self.dtype = dtype.into();
-        self
+    /// Options of [`Tensor::cumsum_with`](crate::Tensor::cumsum_with).
+    CumsumOptions {
+        /// The type of the result. Not given by default.
+        dtype: into Option<ScalarType> = None;
     }
 }

@@ -1,8 +1,8 @@
 //! Singular value decompositions in lanes, by rotations that make columns orthogonal.
 //!
 //! A sweep rotates each pair of columns so that they become orthogonal; in the end columns are those of U times the singular values.
-//! Hestenes, "Inversion of matrices by biorthogonalization and related results" (1958). A lane whose pair is orthogonal is rotated by an
-//! angle of 0, so a matrix takes as many rotations in a batch as alone.
+//! Hestenes, "Inversion of matrices by biorthogonalization and related results" (1958). A lane whose pair is orthogonal is not
+//! rotated, so a matrix takes the same rotations in a batch as alone.
 
 use super::jacobi::{Rotation, rotate_columns, set_to_identity, tangent_of};
 use super::number::Lane;
@@ -77,7 +77,7 @@ fn iterate<L: Lane>(a: &mut [L], v: &mut [L], [rows, columns]: [usize; 2]) -> L:
                 let phase = L::select(rotates, product.conj().divided(size), L::one());
                 let tangent = L::Part::select(rotates, tangent_of((last - first) / (size + size)), zero);
                 let cosine = tangent.mul_add(tangent, one).rsqrt();
-                let rotation = Rotation { cosine, sine: tangent * cosine, phase };
+                let rotation = Rotation { rotates, cosine, sine: tangent * cosine, phase };
                 rotate_columns(a, rows, [p, q], &rotation);
                 rotate_columns(v, columns, [p, q], &rotation);
             }

@@ -1,10 +1,10 @@
 //! Eigenvalues and eigenvectors of Hermitian matrices in lanes, by Jacobi's rotations.
 //!
 //! A sweep rotates each pair of rows and columns so that the element between them becomes 0. A lane whose element is negligible is
-//! rotated by an angle of 0, which changes nothing; so a matrix takes as many rotations in a batch as alone. Rutishauser, "The Jacobi
+//! not rotated; so a matrix takes the same rotations in a batch as alone. Rutishauser, "The Jacobi
 //! method for real symmetric matrices" (1966).
 
-use super::number::Lane;
+use super::number::{Lane, MaskOf};
 use super::packed::{MOST_LANES, Packed, store_integers};
 use super::{Algorithm, InLanes};
 use crate::scaling::Failure;
@@ -90,10 +90,10 @@ fn iterate<L: Lane>(a: &mut [L], v: &mut [L], n: usize) -> L::Part {
                 let phase = L::select(rotates, a[p * n + q].divided(size), L::one());
                 let tangent = L::Part::select(rotates, tangent_of((last - first) / (size + size)), zero);
                 let cosine = tangent.mul_add(tangent, L::Part::one()).rsqrt();
-                let rotation = Rotation { cosine, sine: tangent * cosine, phase };
+                let rotation = Rotation { rotates, cosine, sine: tangent * cosine, phase };
                 rotate_matrix(a, n, [p, q], &rotation);
-                a[p * n + p] = L::real(tangent.neg_mul_add(size, first));
-                a[q * n + q] = L::real(tangent.mul_add(size, last));
+                a[p * n + p] = L::select(rotates, L::real(tangent.neg_mul_add(size, first)), a[p * n + p]);
+                a[q * n + q] = L::select(rotates, L::real(tangent.mul_add(size, last)), a[q * n + q]);
                 a[p * n + q] = L::select(rotates, L::zero(), a[p * n + q]);
                 rotate_columns(v, n, [p, q], &rotation);
             }
@@ -114,6 +114,8 @@ pub(super) fn tangent_of<V: flambeau_vectorized::Float>(half: V) -> V {
 
 /// `x` and `y` become `c x - s d y` and `s x + c d y`.
 pub(super) struct Rotation<L: Lane> {
+    /// The lanes that are rotated. Others keep their bits: a product with an angle of 0 would change signs of zeros.
+    pub(super) rotates: MaskOf<L>,
     pub(super) cosine: L::Part,
     pub(super) sine: L::Part,
     /// `d`, of magnitude 1.
@@ -123,9 +125,10 @@ pub(super) struct Rotation<L: Lane> {
 impl<L: Lane> Rotation<L> {
     #[inline(always)]
     fn of(&self, x: L, y: L) -> (L, L) {
-        let y = y.times(self.phase);
+        let in_phase = y.times(self.phase);
         let (c, s) = (self.cosine, self.sine);
-        (x.scaled(c).plus_scaled(y, -s), y.scaled(c).plus_scaled(x, s))
+        let (first, last) = (x.scaled(c).plus_scaled(in_phase, -s), in_phase.scaled(c).plus_scaled(x, s));
+        (L::select(self.rotates, first, x), L::select(self.rotates, last, y))
     }
 }
 

@@ -184,6 +184,10 @@ fn check_hermitian<T: SpectralInLanes>(n: usize) {
     a[..square].fill(T::ZERO);
     a[square..2 * square].iter_mut().for_each(|x| *x = x.scaled(1e-300));
     a[2 * square..3 * square].iter_mut().for_each(|x| *x = x.scaled(1e300));
+    // Diagonal, with zeros of either sign: nothing is rotated, whatever the others of the batch need.
+    for (e, x) in a[5 * square..6 * square].iter_mut().enumerate() {
+        *x = T::from_real(if e == 0 { 1.0 } else { -0.0 });
+    }
     a[7 * square] = T::from_real(f64::NAN);
     let run = |range: std::ops::Range<usize>, vectors: bool| {
         let mut a = a[range.start * square..range.end * square].to_vec();
@@ -209,6 +213,7 @@ fn check_hermitian<T: SpectralInLanes>(n: usize) {
         assert!(error <= f64::UNIT * (20 + 4 * n) as f64, "{n}, {at}: {error:e}");
     }
     assert_same_alone(&a, "eigenvectors", |range| run(range, true).0);
+    assert_same_alone(&a, "eigenvalues", |range| run(range, true).1);
 }
 
 fn check_svd<T: SpectralInLanes>(rows: usize, columns: usize) {
@@ -220,6 +225,14 @@ fn check_svd<T: SpectralInLanes>(rows: usize, columns: usize) {
     // Of rank 1.
     for e in 0..size {
         a[4 * size + e] = T::from_real((1 + e / rows) as f64 * (1.0 + (e % rows) as f64));
+    }
+    // Orthogonal columns, with zeros of either sign.
+    for e in 0..size {
+        a[5 * size + e] = T::from_real(if e / rows == e % rows { 2.0 } else { -0.0 });
+    }
+    // Columns of which the squares of products would vanish.
+    for e in 0..size {
+        a[6 * size + e] = a[6 * size + e].scaled(if e < rows { 1e-25 } else { 1e-83 });
     }
     a[7 * size] = T::from_real(f64::INFINITY);
     let run = |range: std::ops::Range<usize>, vectors: bool| {
@@ -264,6 +277,7 @@ fn check_svd<T: SpectralInLanes>(rows: usize, columns: usize) {
         }
     }
     assert_same_alone(&a, "left vectors", |range| run(range, true).0);
+    assert_same_alone(&a, "right vectors", |range| run(range, true).2);
 }
 
 #[test]

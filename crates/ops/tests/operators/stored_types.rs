@@ -517,3 +517,13 @@ fn tensors_print_as_in_pytorch() {
     assert_eq!(Tensor::from(3u16).to_string(), "tensor(3, dtype=flambeau.uint16)");
     assert_eq!(format!("{:?}", Tensor::from([1u32])), "Tensor([1], uint32, cpu, [1])");
 }
+
+#[test]
+fn a_hash_has_memory_of_its_own() {
+    for x in [Tensor::from(3.0f64), Tensor::from([5i64]), Tensor::from([[1.0f64], [2.0]])] {
+        let hash = ops::hash_tensor(&x, &[x.dim() as i64 - 1][..x.dim().min(1)], false, 0).unwrap();
+        let before = whole(&hash);
+        ops::fill__scalar(&x, Scalar::Int(7)).unwrap();
+        assert_eq!(whole(&hash), before);
+    }
+}

@@ -1,8 +1,8 @@
 //! `hash_tensor`: a number of 64 bits that changes with the elements of a tensor.
 
-use crate::Tensor;
 use crate::tensor_iterator::DimMask;
-use flambeau_core::{Result, ScalarType, ensure};
+use crate::{Tensor, ops};
+use flambeau_core::{Result, ScalarType, Storage, ensure};
 
 /// The exclusive or of the elements' bits, as f64 or int64, along the given dimensions or of all elements.
 pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
@@ -23,7 +23,9 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
         bits = xor_along(bits, d)?;
     }
     let bits = if keepdim || dims.is_empty() { bits } else { bits.squeeze_dims(&dims)? };
-    bits.view_dtype(ScalarType::U64)
+    let hash = bits.view_dtype(ScalarType::U64)?;
+    // Where nothing was converted and no dimension has several elements, it is still a view.
+    if Storage::ptr_eq(hash.storage(), self_.storage()) { ops::clone(&hash, None) } else { Ok(hash) }
 }
 
 /// The exclusive or along a dimension: of its halves, until one element is left.

@@ -9,7 +9,6 @@ the same names in `flambeau` where PyTorch and the standard disagree; `docs/arra
 
 from __future__ import annotations
 
-
 from flambeau import (
     bool as bool,
     complex64 as complex64,
@@ -21,11 +20,14 @@ from flambeau import (
     int32 as int32,
     int64 as int64,
     uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )
 
 from . import _constants, _creation, _data_types, _elementwise, _indexing, _linear_algebra, _manipulation
 from . import _searching, _sets, _sorting, _statistical, _utility
-from ._arguments import BOOLEAN, COMPLEX, REAL, SIGNED, UNSIGNED, existing as _existing
+from ._arguments import BOOLEAN, COMPLEX, REAL, SIGNED, UNSIGNED
 from ._constants import *
 from ._creation import *
 from ._data_types import *
@@ -62,12 +64,10 @@ _SECTIONS = (
     _statistical,
     _utility,
 )
-_TYPES = _existing(BOOLEAN + SIGNED + UNSIGNED + REAL + COMPLEX)
-globals().update(_TYPES)
 
 __all__ = ["__array_api_version__", "__array_namespace_info__", "fft", "linalg"]
 __all__ += [name for section in _SECTIONS for name in section.__all__]
-__all__ += _TYPES
+__all__ += BOOLEAN + SIGNED + UNSIGNED + REAL + COMPLEX
 
 
 def __getattr__(name: str) -> Any:

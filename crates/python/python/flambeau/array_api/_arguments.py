@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Operand = Tensor | bool | int | float | complex
     Axes = int | tuple[int, ...] | None
 
-# The types of the standard by kind; those of unsigned integers as far as the library has them.
+# The types of the standard by kind.
 BOOLEAN = ("bool",)
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
@@ -23,13 +23,13 @@ REAL = ("float32", "float64")
 COMPLEX = ("complex64", "complex128")
 
 
-def existing(names: Sequence[str]) -> dict[str, dtype]:
-    """The types of these names that the library has."""
-    return {name: getattr(flambeau._flambeau, name) for name in names if hasattr(flambeau._flambeau, name)}
+def types(names: Sequence[str]) -> dict[str, dtype]:
+    """The types of these names."""
+    return {name: getattr(flambeau._flambeau, name) for name in names}
 
 
-_UNSIGNED = frozenset(existing(UNSIGNED).values())
-_INTEGERS = frozenset(existing(SIGNED + UNSIGNED).values())
+_UNSIGNED = frozenset(types(UNSIGNED).values())
+_INTEGERS = frozenset(types(SIGNED + UNSIGNED).values())
 
 
 def is_unsigned(kind: dtype) -> bool:
@@ -42,7 +42,7 @@ def is_integer(kind: dtype) -> bool:
 
 def default_unsigned() -> dtype:
     """The unsigned integers of as many bits as the default integers."""
-    return existing(UNSIGNED).get("uint64", flambeau.int64)
+    return flambeau.uint64
 
 
 def default_complex() -> dtype:
@@ -64,7 +64,7 @@ def _mixed_integers(one: dtype, other: dtype) -> dtype:
     bits = 8 * max(one.itemsize, 2 * other.itemsize)
     if bits > 64:
         raise TypeError(f"result_type: expected types with a common one but got {one} and {other}")
-    return existing(SIGNED)[f"int{bits}"]
+    return types(SIGNED)[f"int{bits}"]
 
 
 def promoted(one: dtype, other: dtype) -> dtype:

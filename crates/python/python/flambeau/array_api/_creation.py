@@ -6,7 +6,7 @@ import flambeau
 from flambeau import Tensor
 
 from ._arguments import complex_type, real_type
-from ._unsigned import by_bits, from_bits, is_wide
+from ._unsigned import as_int64_bits, from_bits, is_wide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,12 +159,12 @@ def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: Device | str 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The elements on diagonal `k` and below, zeros elsewhere."""
-    return by_bits(flambeau.tril)(x, k)
+    return as_int64_bits(flambeau.tril)(x, k)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The elements on diagonal `k` and above, zeros elsewhere."""
-    return by_bits(flambeau.triu)(x, k)
+    return as_int64_bits(flambeau.triu)(x, k)
 
 
 def zeros(shape: Shape, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:

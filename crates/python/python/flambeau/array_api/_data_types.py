@@ -7,7 +7,7 @@ from typing import NamedTuple
 import flambeau
 from flambeau import Tensor
 
-from ._arguments import BOOLEAN, COMPLEX, REAL, SIGNED, UNSIGNED, common_type, existing, is_integer, real_type
+from ._arguments import BOOLEAN, COMPLEX, REAL, SIGNED, UNSIGNED, common_type, types, is_integer, real_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
         return dtype == kind
     if kind not in KINDS:
         raise ValueError(f"isdtype: expected kind to be a dtype or one of {', '.join(KINDS)} but got {kind!r}")
-    return dtype in existing(KINDS[kind]).values()
+    return dtype in types(KINDS[kind]).values()
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import flambeau
 
-from ._arguments import BOOLEAN, COMPLEX, REAL, SIGNED, UNSIGNED, default_complex, existing
+from ._arguments import BOOLEAN, COMPLEX, REAL, SIGNED, UNSIGNED, default_complex, types
 from ._data_types import KINDS
 
 TYPE_CHECKING = False
@@ -39,15 +39,16 @@ class __array_namespace_info__:  # noqa: N801
 
     def devices(self) -> list[Device]:
         """The devices on which arrays may be."""
-        return [flambeau.device("cpu")]
+        gpus = (flambeau.device(f"cuda:{at}") for at in range(flambeau.cuda.device_count()))
+        return [flambeau.device("cpu"), *gpus]
 
     def dtypes(self, *, device: Device | str | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
         """The types of the standard by name, all or those of a kind."""
         if kind is None:
-            return existing(BOOLEAN + SIGNED + UNSIGNED + REAL + COMPLEX)
+            return types(BOOLEAN + SIGNED + UNSIGNED + REAL + COMPLEX)
         names: tuple[str, ...] = ()
         for one in (kind,) if isinstance(kind, str) else kind:
             if one not in KINDS:
                 raise ValueError(f"dtypes: expected kind to be one of {', '.join(KINDS)} but got {one!r}")
             names += KINDS[one]
-        return existing(names)
+        return types(names)

@@ -6,7 +6,7 @@ import flambeau
 from flambeau import Tensor
 
 from ._arguments import operands
-from ._unsigned import by_bits
+from ._unsigned import as_int64_bits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The product of matrices; a vector is a row on the left and a column on the right."""
-    return by_bits(flambeau.matmul)(*operands(x1, x2))
+    return as_int64_bits(flambeau.matmul)(*operands(x1, x2))
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
@@ -30,7 +30,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
     """The products summed over the last `axes` axes of `x1` and the first of `x2`, or over two lists of axes."""
     left, right = operands(x1, x2)
-    return by_bits(flambeau.tensordot)(left, right, axes)
+    return as_int64_bits(flambeau.tensordot)(left, right, axes)
 
 
 def _row_products(left: Tensor, right: Tensor) -> Tensor:
@@ -45,4 +45,4 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot: expected equal sizes along axis {axis} but got {x1.shape[axis]} and {x2.shape[axis]}")
     left, right = (part.movedim(axis, -1) for part in operands(x1, x2))
-    return by_bits(_row_products)(left, right)
+    return as_int64_bits(_row_products)(left, right)

@@ -6,7 +6,7 @@ import flambeau
 from flambeau import Tensor
 
 from ._arguments import axes_of, axis_of, common_type, is_integer
-from ._unsigned import by_bits
+from ._unsigned import as_int64_bits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def expand_dims(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
 
 def flip(x: Tensor, /, *, axis: Axes = None) -> Tensor:
     """The elements in reverse order along all axes, or along those given."""
-    return by_bits(flambeau.flip)(x, axes_of("flip", x, axis))
+    return as_int64_bits(flambeau.flip)(x, axes_of("flip", x, axis))
 
 
 def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
@@ -98,10 +98,10 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
         x, axis = x.reshape(-1), 0
     dim = axis_of("repeat", x, axis)
     if isinstance(repeats, int):
-        return by_bits(flambeau.repeat_interleave)(x, repeats, dim=dim)
+        return as_int64_bits(flambeau.repeat_interleave)(x, repeats, dim=dim)
     if not is_integer(repeats.dtype):
         raise TypeError(f"repeat: expected repeats of an integer dtype but got {repeats.dtype}")
-    return by_bits(flambeau.repeat_interleave)(x, repeats.to(flambeau.int64).expand(x.shape[dim]), dim=dim)
+    return as_int64_bits(flambeau.repeat_interleave)(x, repeats.to(flambeau.int64).expand(x.shape[dim]), dim=dim)
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
@@ -121,12 +121,12 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Te
     if axis is None:
         if not isinstance(shift, int):
             raise ValueError(f"roll: expected one shift without an axis but got {shift}")
-        return by_bits(flambeau.roll)(x.reshape(-1), shift).reshape(x.shape)
+        return as_int64_bits(flambeau.roll)(x.reshape(-1), shift).reshape(x.shape)
     given = (axis,) if isinstance(axis, int) else tuple(axis)
     shifts = (shift,) * len(given) if isinstance(shift, int) else tuple(shift)
     if len(shifts) != len(given):
         raise ValueError(f"roll: expected a shift for each of {len(given)} axes but got {len(shifts)}")
-    return by_bits(flambeau.roll)(x, shifts, [axis_of("roll", x, one) for one in given]) if given else x.clone()
+    return as_int64_bits(flambeau.roll)(x, shifts, [axis_of("roll", x, one) for one in given]) if given else x.clone()
 
 
 def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
@@ -151,7 +151,7 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
 
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
     """The array repeated along each axis; missing numbers of repetitions and missing axes are 1."""
-    return by_bits(flambeau.tile)(x, repetitions)
+    return as_int64_bits(flambeau.tile)(x, repetitions)
 
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:

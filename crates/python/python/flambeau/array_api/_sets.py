@@ -8,7 +8,7 @@ import flambeau
 from flambeau import Tensor
 
 from ._arguments import operands
-from ._unsigned import from_ranks, of_bits, ranks
+from ._unsigned import from_keys, from_int64_bits, sort_keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _order(flat: Tensor) -> Tensor:
 
 def unique_all(x: Tensor, /) -> UniqueAll:
     """The distinct elements, the index of the first of each, the index of each element among them, and their counts."""
-    flat = ranks(x.detach().reshape(-1))
+    flat = sort_keys(x.detach().reshape(-1))
     order = _order(flat)
     in_order = flat[order]
     is_first = flambeau.ones_like(flat, dtype=flambeau.bool)
@@ -60,7 +60,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     inverse[order] = flambeau.cumsum(is_first, 0) - 1
     ends = flambeau.cat([starts[1:], flambeau.full((min(1, len(starts)),), len(order), dtype=flambeau.int64, device=x.device)])
     first = order[starts]
-    return UniqueAll(from_ranks(ranks(x.reshape(-1))[first], x.dtype), first, inverse.reshape(x.shape), ends - starts)
+    return UniqueAll(from_keys(sort_keys(x.reshape(-1))[first], x.dtype), first, inverse.reshape(x.shape), ends - starts)
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
@@ -84,7 +84,7 @@ def isin(x1: Tensor | Any, x2: Tensor | Any, /, *, invert: bool = False) -> Tens
     """Whether each element of `x1` is one of `x2`."""
     elements, others = operands(x1, x2)
     if not elements.dtype.is_complex:
-        return of_bits(flambeau.isin)(elements, others, invert=invert)
+        return from_int64_bits(flambeau.isin)(elements, others, invert=invert)
     # Equal elements have the same index among the distinct ones of both.
     index = unique_inverse(flambeau.cat([elements.reshape(-1), others.reshape(-1)])).inverse_indices
     found = flambeau.isin(index[: elements.numel()], index[elements.numel() :], invert=invert)

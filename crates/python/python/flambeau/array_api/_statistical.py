@@ -8,7 +8,7 @@ import flambeau
 from flambeau import Tensor
 
 from ._arguments import axes_of, default_unsigned, is_integer, is_unsigned, one_axis
-from ._unsigned import by_bits, by_order
+from ._unsigned import as_int64_bits, as_sort_keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,22 +50,22 @@ def _products(x: Tensor, axes: list[int], keepdims: bool) -> Tensor:
 def sum(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The sum of the elements."""
     kind = _summed_type(x, dtype)
-    return reduced("sum", x.to(kind), axis, keepdims, by_bits(_sums))
+    return reduced("sum", x.to(kind), axis, keepdims, as_int64_bits(_sums))
 
 
 def prod(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The product of the elements."""
-    return reduced("prod", x.to(_summed_type(x, dtype)), axis, keepdims, by_bits(_products))
+    return reduced("prod", x.to(_summed_type(x, dtype)), axis, keepdims, as_int64_bits(_products))
 
 
 def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The maximum of the elements, NaN if one is."""
-    return reduced("max", x, axis, keepdims, by_order(flambeau.amax))
+    return reduced("max", x, axis, keepdims, as_sort_keys(flambeau.amax))
 
 
 def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The minimum of the elements, NaN if one is."""
-    return reduced("min", x, axis, keepdims, by_order(flambeau.amin))
+    return reduced("min", x, axis, keepdims, as_sort_keys(flambeau.amin))
 
 
 def _floating(x: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ def _cumulative(
 ) -> Tensor:
     dim = one_axis(name, x, axis)
     kind = _summed_type(x, dtype)
-    result = by_bits(partial(_running, operator))(x.to(kind), dim)
+    result = as_int64_bits(partial(_running, operator))(x.to(kind), dim)
     if not include_initial:
         return result
     result = result.reshape(1) if result.ndim == 0 else result

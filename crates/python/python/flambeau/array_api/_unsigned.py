@@ -10,7 +10,7 @@ from __future__ import annotations
 import flambeau
 from flambeau import Tensor
 
-from ._arguments import existing
+from ._arguments import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flambeau import dtype as DType
 
 HIGHEST_BIT = -(2**63)
-_WIDE = frozenset(existing(("uint16", "uint32", "uint64")).values())
+_WIDE = frozenset(types(("uint16", "uint32", "uint64")).values())
 
 
 def is_wide(kind: DType) -> bool:
@@ -41,13 +41,13 @@ def from_bits(x: Tensor, kind: DType) -> Tensor:
     return x.view(kind) if kind.itemsize == 8 else (x & (2 ** (8 * kind.itemsize) - 1)).to(kind)
 
 
-def ranks(x: Tensor) -> Tensor:
-    """Numbers of int64 in the order of the elements."""
+def sort_keys(x: Tensor) -> Tensor:
+    """int64 keys that compare as the elements do."""
     return bits(x) ^ HIGHEST_BIT if is_wide(x.dtype) and x.dtype.itemsize == 8 else bits(x)
 
 
-def from_ranks(x: Tensor, kind: DType) -> Tensor:
-    """The elements of which `ranks` gives `x`."""
+def from_keys(x: Tensor, kind: DType) -> Tensor:
+    """The elements of which `sort_keys` gives `x`."""
     return from_bits(x ^ HIGHEST_BIT, kind) if is_wide(kind) and kind.itemsize == 8 else from_bits(x, kind)
 
 
@@ -55,7 +55,7 @@ def _each(function: Callable[[Tensor], Tensor], arguments: tuple[Any, ...]) -> l
     return [function(value) if isinstance(value, Tensor) else value for value in arguments]
 
 
-def by_bits(operator: Callable[..., Any]) -> Callable[..., Any]:
+def as_int64_bits(operator: Callable[..., Any]) -> Callable[..., Any]:
     """The operator on bits, whose result has the type of the first operand."""
 
     def computed(x: Tensor, *others: Any, **options: Any) -> Any:
@@ -67,7 +67,7 @@ def by_bits(operator: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-def of_bits(operator: Callable[..., Any]) -> Callable[..., Any]:
+def from_int64_bits(operator: Callable[..., Any]) -> Callable[..., Any]:
     """The operator on bits, whose result has a type of its own."""
 
     def computed(*arguments: Any, **options: Any) -> Any:
@@ -76,23 +76,23 @@ def of_bits(operator: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-def by_order(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator on ranks, whose result is an element."""
+def as_sort_keys(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator on sort_keys, whose result is an element."""
 
     def computed(x: Tensor, *others: Any, **options: Any) -> Any:
         kind = x.dtype
         if not is_wide(kind):
             return operator(x, *others, **options)
-        return from_ranks(operator(*_each(ranks, (x, *others)), **options), kind)
+        return from_keys(operator(*_each(sort_keys, (x, *others)), **options), kind)
 
     return computed
 
 
-def of_order(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator on ranks, whose result has a type of its own."""
+def from_sort_keys(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator on sort_keys, whose result has a type of its own."""
 
     def computed(*arguments: Any, **options: Any) -> Any:
-        return operator(*_each(ranks, arguments), **options)
+        return operator(*_each(sort_keys, arguments), **options)
 
     return computed
 
@@ -111,7 +111,7 @@ def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
     quotient = flambeau.floor_divide(half, flambeau.where(is_large, 1, divisor)) << 1
     quotient = flambeau.where(is_large, 0, quotient)
     rest = dividend - quotient * divisor
-    return from_bits(quotient + (ranks(from_bits(rest, kind)) >= ranks(x2)), kind)
+    return from_bits(quotient + (sort_keys(from_bits(rest, kind)) >= sort_keys(x2)), kind)
 
 
 def remainder(x1: Tensor, x2: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from flambeau import Tensor
 from ._arguments import operands
 from ._linear_algebra import matmul, matrix_transpose, tensordot, vecdot
 from ._statistical import reduced, sum as _sum
-from ._unsigned import by_bits
+from ._unsigned import as_int64_bits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
         raise ValueError(f"cross: expected size 3 along axis {axis} but got {x1.shape[axis]} and {x2.shape[axis]}")
     left, right = flambeau.broadcast_tensors(*operands(x1, x2))
-    return by_bits(_torch.cross)(left, right, dim=axis)
+    return as_int64_bits(_torch.cross)(left, right, dim=axis)
 
 
 def det(x: Tensor, /) -> Tensor:
@@ -119,7 +119,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError(f"outer: expected vectors but got {x1.ndim} and {x2.ndim} dimensions")
     left, right = operands(x1, x2)
-    return by_bits(flambeau.mul)(left.unsqueeze(1), right)
+    return as_int64_bits(flambeau.mul)(left.unsqueeze(1), right)
 
 
 def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:

@@ -11,7 +11,7 @@ REASONS = {
     "torch": "it is not implemented in Flambeau yet",
     "torch.accelerator": "there is no accelerator",
     "torch.ao": "there is no quantisation",
-    "torch.cuda": "there is no CUDA device",
+    "torch.cuda": "flambeau.cuda does not have it yet",
     "torch.distributed": "there is no distributed training: this is a single process",
     "torch.export": "programs run as they are; there is no exporter of graphs",
     "torch.jit": "programs run as they are; there is no TorchScript",

@@ -1,4 +1,4 @@
-"""torch.cuda: there is no CUDA device."""
+"""torch.cuda: names that flambeau.cuda does not have, as on a machine without a device."""
 
 from __future__ import annotations
 
