@@ -96,7 +96,7 @@ class _Pickler(_PurePickler):  # type: ignore[misc]
             return _Global("torch._tensor", "_rebuild_from_type_v2"), (_rebuilt, type(obj), (plain,), dict(obj.__dict__))
         storage = self._storage(obj)
         geometry = obj.storage_offset(), tuple(obj.shape), obj.stride()
-        arguments = (storage, *geometry, obj.requires_grad, OrderedDict())
+        arguments: tuple[Any, ...] = (storage, *geometry, obj.requires_grad, OrderedDict())
         if storage.kind == BYTES:
             return _Global("torch._utils", "_rebuild_tensor_v3"), (*arguments, obj.dtype)
         return _Global("torch._utils", "_rebuild_tensor_v2"), arguments

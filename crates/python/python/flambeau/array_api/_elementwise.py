@@ -12,6 +12,7 @@ from ._unsigned import remainder as _unsigned_remainder, right_shift
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from ._arguments import Operand
 
@@ -122,7 +123,7 @@ def _sign(x: Tensor) -> Tensor:
         return from_bits((bits(x) != 0).to(flambeau.int64), x.dtype)
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         return flambeau.sign(x)
-    nan = complex(flambeau.nan, flambeau.nan) if x.dtype.is_complex else flambeau.nan
+    nan: Any = complex(flambeau.nan, flambeau.nan) if x.dtype.is_complex else flambeau.nan
     return flambeau.where(flambeau.isnan(x), flambeau.full_like(x, nan), flambeau.sgn(x))
 
 
