@@ -5,7 +5,7 @@ import torch
 
 from harness import uniform
 
-REASONS = {"sampling": "the points of a scrambled SobolEngine are drawn by SciPy's generator, not by PyTorch's"}
+REASONS = {"sampling": "the points of a scrambled SobolEngine are drawn by another generator than PyTorch's"}
 TOLERANCE = 1e-4
 
 
