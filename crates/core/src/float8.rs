@@ -208,15 +208,20 @@ float8! { F8E4M3FN F8E5M2 F8E8M0FNU }
 mod tests {
     use super::*;
 
+    /// 2 to a power, exactly.
+    fn power_of_2(exponent: i32) -> f64 {
+        f64::from_bits(((exponent + 1023) as u64) << 52)
+    }
+
     /// The value of a code by the formats' definition, in f64.
     fn defined(code: u8, mantissa: u32, bias: i32, special: impl Fn(u32) -> Option<f64>) -> f64 {
         let (sign, magnitude) = (if code & 0x80 == 0 { 1.0 } else { -1.0 }, u32::from(code & 0x7F));
         let (exponent, fraction) =
             ((magnitude >> mantissa) as i32, (magnitude & ((1 << mantissa) - 1)) as f64);
-        let fraction = fraction / 2f64.powi(mantissa as i32);
+        let fraction = fraction / power_of_2(mantissa as i32);
         let finite = match exponent {
-            0 => fraction * 2f64.powi(1 - bias),
-            _ => (1.0 + fraction) * 2f64.powi(exponent - bias),
+            0 => fraction * power_of_2(1 - bias),
+            _ => (1.0 + fraction) * power_of_2(exponent - bias),
         };
         sign * special(magnitude).unwrap_or(finite)
     }
@@ -234,7 +239,7 @@ mod tests {
     }
 
     fn e8m0(code: u8) -> f64 {
-        if code == 0xFF { f64::NAN } else { 2f64.powi(i32::from(code) - 127) }
+        if code == 0xFF { f64::NAN } else { power_of_2(i32::from(code) - 127) }
     }
 
     fn same(a: f64, b: f64) -> bool {

@@ -3,6 +3,9 @@
 use crate::{Complex, Element, Result, ScalarType, bail};
 use std::fmt;
 
+/// 2^64, to which the conversion rounds; `powi` may be inexact.
+const TWO_TO_64: f64 = u64::MAX as f64;
+
 /// A bool, an integer, a floating point or a complex number, at full width. PyTorch's `Scalar`.
 ///
 /// ```
@@ -173,7 +176,7 @@ impl Scalar {
             ScalarType::U16 => (0.0, u16::MAX.into()),
             ScalarType::U32 => (0.0, u32::MAX.into()),
             ScalarType::U64 if matches!(self, Scalar::UInt(_)) => return true,
-            ScalarType::U64 => (0.0, 2f64.powi(64).next_down()),
+            ScalarType::U64 => (0.0, TWO_TO_64.next_down()),
             ScalarType::F16 | ScalarType::Complex32 => (-65504.0, 65504.0),
             ScalarType::BF16 => (-3.389_531_389_251_535_5e38, 3.389_531_389_251_535_5e38),
             ScalarType::F32 | ScalarType::Complex64 => (f32::MIN as f64, f32::MAX as f64),
@@ -228,6 +231,7 @@ impl<T: Into<f64>> From<Complex<T>> for Scalar {
 #[cfg(test)]
 mod tests {
     use super::Scalar::{self, Bool, Float, Int, UInt};
+    use super::TWO_TO_64;
     use crate::ScalarType::*;
     use crate::{Element, float8};
 
@@ -237,7 +241,7 @@ mod tests {
     fn integers_above_i64_keep_their_value() {
         assert_eq!((Scalar::from(7u64), Scalar::from(u64::MAX)), (Int(7), UInt(u64::MAX)));
         let largest = UInt(u64::MAX);
-        assert_eq!((largest.scalar_type(), largest.to_f64()), (U64, 2f64.powi(64)));
+        assert_eq!((largest.scalar_type(), largest.to_f64()), (U64, TWO_TO_64));
         assert_eq!((largest.to_u64(), largest.to_i64(), largest.to_bool()), (u64::MAX, i64::MAX, true));
         assert_eq!(
             (u64::from_scalar(largest).to_scalar(), largest.to_string()),
