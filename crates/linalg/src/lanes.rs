@@ -43,7 +43,7 @@ impl<A, T> CodegenAnchor for OnLanes<A, T> {
 }
 
 /// An element type of small matrices that are computed in lanes. The functions are those of the crate, for all matrices of a batch; sizes
-/// are above 0 and at most [`LARGEST`].
+/// are above 0 and at most `LARGEST`.
 pub trait InLanes: Field {
     /// `cholesky`
     #[doc(hidden)]
