@@ -1,6 +1,6 @@
 //! Runs a launch: blocks one after the other, the warps of a block until all wait or have ended, the lanes of a warp in lock step.
 //!
-//! A warp is a list of fragments: lanes that are at the same instruction. The fragment that is at the lowest instruction runs, and fragments
+//! A warp is a list of splits: lanes that are at the same instruction. The split that is at the lowest instruction runs, and splits
 //! that meet become one, so that lanes converge again behind a branch.
 
 mod access;
@@ -15,10 +15,10 @@ use crate::instruction::{Kernel, Program, Special};
 use crate::memory::Memory;
 use crate::settings::Order;
 use access::Spaces;
-use control::{Fragment, State, Warp};
+use control::{State, Warp, WarpSplit};
 use lanes::LANES;
 
-pub(crate) use lanes::File;
+pub(crate) use lanes::RegisterFile;
 
 /// What a launch names.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ pub(crate) struct Environment<'a> {
     /// Whether unordered accesses to shared memory are faults.
     pub(crate) races: bool,
     /// Registers of warps of the same program, which are used again.
-    pub(crate) files: &'a mut Vec<File>,
+    pub(crate) files: &'a mut Vec<RegisterFile>,
 }
 
 /// Runs a launch to its end.
@@ -115,7 +115,7 @@ struct Runner<'a> {
     spaces: Spaces<'a>,
     order: &'a mut Order,
     races: bool,
-    files: &'a mut Vec<File>,
+    files: &'a mut Vec<RegisterFile>,
 }
 
 impl Runner<'_> {
@@ -134,14 +134,14 @@ impl Runner<'_> {
             return Ok(());
         }
         let mut all: Vec<Warp> = (0..count).map(|i| self.warp(block, warps.at(i) as u32)).collect();
-        while all.iter().any(|warp| !warp.fragments.is_empty()) {
+        while all.iter().any(|warp| !warp.splits.is_empty()) {
             for warp in &mut all {
                 self.run_warp(warp, block)?;
             }
-            let mut waiting = all.iter_mut().flat_map(|warp| &mut warp.fragments);
-            if waiting.all(|fragment| fragment.state == State::Barrier) {
+            let mut waiting = all.iter_mut().flat_map(|warp| &mut warp.splits);
+            if waiting.all(|split| split.state == State::Barrier) {
                 self.spaces.shared.pass_barrier();
-                all.iter_mut().flat_map(|warp| &mut warp.fragments).for_each(Fragment::resume);
+                all.iter_mut().flat_map(|warp| &mut warp.splits).for_each(WarpSplit::resume);
             } else {
                 all.iter().try_for_each(|warp| self.check_end(warp, block))?;
             }
@@ -152,7 +152,7 @@ impl Runner<'_> {
 
     /// A fault if lanes wait for others that do not come. They have run as far as they can.
     fn check_end(&self, warp: &Warp, block: [u32; 3]) -> Result<(), Fault> {
-        let Some(stuck) = warp.fragments.iter().find(|fragment| fragment.state != State::Barrier) else {
+        let Some(stuck) = warp.splits.iter().find(|split| split.state != State::Barrier) else {
             return Ok(());
         };
         let text = "waits for lanes that end, or that wait elsewhere".to_owned();
@@ -184,7 +184,7 @@ impl Runner<'_> {
     /// A warp at the start of the kernel.
     fn warp(&mut self, block: [u32; 3], index: u32) -> Warp {
         let registers = &self.program.registers;
-        let mut file = self.files.pop().unwrap_or_else(|| File::new(registers));
+        let mut file = self.files.pop().unwrap_or_else(|| RegisterFile::new(registers));
         file.carry = 0;
         for (special, register) in &registers.specials {
             let row = std::array::from_fn(|lane| self.special(*special, block, index, lane as u32));
@@ -198,7 +198,7 @@ impl Runner<'_> {
             index,
             file,
             local,
-            fragments: vec![Fragment::new(self.kernel.start, mask)],
+            splits: vec![WarpSplit::new(self.kernel.start, mask)],
             live: mask,
             steps: 0,
         }

@@ -3,7 +3,7 @@
 //! That is as late as a device may be. With a seed other than 0 each wait also runs work of other streams, in an order that is drawn, so
 //! that what is not ordered by an event happens in many orders.
 
-use crate::exec::{self, Environment, File, Launch};
+use crate::exec::{self, Environment, Launch, RegisterFile};
 use crate::fault::{Fault, Status};
 use crate::instruction::Program;
 use crate::memory::Memory;
@@ -38,7 +38,7 @@ pub(crate) struct Module {
     pub(crate) device: usize,
     program: Program,
     /// Registers of warps, from one launch to the next.
-    files: Mutex<Vec<File>>,
+    files: Mutex<Vec<RegisterFile>>,
     /// Addresses and sizes of its variables, by name.
     pub(crate) variables: HashMap<String, (u64, u64)>,
 }

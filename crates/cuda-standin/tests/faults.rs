@@ -138,7 +138,7 @@ fn lanes_that_do_not_come() {
     assert_fault(&half, 32, timeout, "waits for lanes");
     // A lane that is not among those it names.
     assert_fault("shfl.sync.idx.b32 %r1, %r0, 0, 31, 1;", 2, timeout, "waits for lanes");
-    // Lanes that went apart meet at the instruction.
+    // Diverged lanes reconverge at the instruction.
     let both = format!(
         "and.b32 %r4, %r0, 1; setp.eq.u32 %p0, %r4, 0; @%p0 bra EVEN; add.s32 %r5, %r0, 1; EVEN: {sum}"
     );
@@ -225,7 +225,7 @@ fn calls_have_parameters_and_results_in_local_memory() {
 }
 
 #[test]
-fn lanes_that_go_apart_do_so_in_many_orders() {
+fn lanes_diverge_in_many_orders() {
     // Each half of a warp stores its number, and which is last is open.
     let body = "mov.u32 %r1, 1; setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW;
         st.global.u32 [%d0], %r1; bra END; LOW: mov.u32 %r1, 2; st.global.u32 [%d0], %r1; END:";

@@ -1,6 +1,6 @@
 //! Loads, stores and atomic operations, and what is checked at each: bounds, alignment, and the order of accesses to shared memory.
 
-use super::lanes::{File, LANES, Row, lanes_of};
+use super::lanes::{LANES, RegisterFile, Row, lanes_of};
 use crate::fault::{Fault, Status};
 use crate::instruction::{Access, Address, Atomic, AtomicOp, Base, FloatType, Mode, Number, Space, window};
 use crate::memory::{Memory, read_number, write_number};
@@ -118,7 +118,7 @@ fn resolve(space: Space, address: u64) -> (Space, u64) {
 }
 
 #[inline(always)]
-fn addresses(file: &File, address: &Address) -> Row<u64> {
+fn addresses(file: &RegisterFile, address: &Address) -> Row<u64> {
     let offset = address.offset as u64;
     match address.base {
         Base::None => [offset; LANES],
@@ -204,7 +204,7 @@ impl Spaces<'_> {
     #[inline(always)]
     pub(super) fn load(
         &mut self,
-        file: &mut File,
+        file: &mut RegisterFile,
         owner: &Owner<'_>,
         access: &Access,
         mask: u32,
@@ -235,7 +235,7 @@ impl Spaces<'_> {
     #[inline(always)]
     pub(super) fn store(
         &mut self,
-        file: &File,
+        file: &RegisterFile,
         owner: &mut Owner<'_>,
         access: &Access,
         mask: u32,
@@ -261,7 +261,7 @@ impl Spaces<'_> {
 
     pub(super) fn atomic(
         &mut self,
-        file: &mut File,
+        file: &mut RegisterFile,
         owner: &mut Owner<'_>,
         of: &Atomic,
         mask: u32,

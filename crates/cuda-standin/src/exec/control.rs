@@ -1,7 +1,7 @@
-//! The fragments of a warp, and the loop that runs instructions.
+//! The splits of a warp, and the loop that runs instructions.
 
 use super::access::{LaneFault, Owner, Spaces};
-use super::lanes::{File, lanes_of};
+use super::lanes::{RegisterFile, lanes_of};
 use super::{MAX_STEPS, Runner};
 use crate::fault::{Fault, Status};
 use crate::instruction::{Instruction, Op};
@@ -11,15 +11,15 @@ use crate::settings::Order;
 pub(super) struct Warp {
     /// Its number in the block.
     pub(super) index: u32,
-    pub(super) file: File,
+    pub(super) file: RegisterFile,
     pub(super) local: Vec<u8>,
-    pub(super) fragments: Vec<Fragment>,
+    pub(super) splits: Vec<WarpSplit>,
     /// The lanes that have not ended.
     pub(super) live: u32,
     pub(super) steps: u64,
 }
 
-/// Why a fragment does not run.
+/// Why a split does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Ready,
@@ -31,7 +31,7 @@ pub(super) enum State {
 
 /// Lanes that are at the same instruction, in the same calls.
 #[derive(Clone, Debug)]
-pub(super) struct Fragment {
+pub(super) struct WarpSplit {
     pub(super) pc: u32,
     pub(super) mask: u32,
     /// Where calls return to, the innermost last.
@@ -39,9 +39,9 @@ pub(super) struct Fragment {
     pub(super) state: State,
 }
 
-impl Fragment {
+impl WarpSplit {
     pub(super) fn new(pc: u32, mask: u32) -> Self {
-        Fragment { pc, mask, stack: Vec::new(), state: State::Ready }
+        WarpSplit { pc, mask, stack: Vec::new(), state: State::Ready }
     }
 
     /// Goes on behind the barrier.
@@ -72,32 +72,32 @@ pub(super) type Step = Result<Next, LaneFault>;
 impl Runner<'_> {
     /// Runs a warp until it has ended, or all of its lanes wait.
     pub(super) fn run_warp(&mut self, warp: &mut Warp, block: [u32; 3]) -> Result<(), Fault> {
-        while let Some(mut fragment) = next_fragment(&mut warp.fragments, self.order) {
-            let done = self.run_fragment(warp, &mut fragment);
+        while let Some(mut split) = next_split(&mut warp.splits, self.order) {
+            let done = self.run_split(warp, &mut split);
             if let Err((lane, fault)) = done {
-                return Err(self.located(fault, fragment.pc, (block, warp.index, lane)));
+                return Err(self.located(fault, split.pc, (block, warp.index, lane)));
             }
-            if fragment.mask != 0 {
-                warp.fragments.push(fragment);
+            if split.mask != 0 {
+                warp.splits.push(split);
             }
         }
         Ok(())
     }
 
-    /// Runs a fragment until it waits, ends, or is no longer the first.
-    fn run_fragment(&mut self, warp: &mut Warp, fragment: &mut Fragment) -> Result<(), LaneFault> {
+    /// Runs a split until it waits, ends, or is no longer the first.
+    fn run_split(&mut self, warp: &mut Warp, split: &mut WarpSplit) -> Result<(), LaneFault> {
         let code = &self.program.code;
-        let others = warp.fragments.iter().filter(|other| other.state != State::Barrier);
-        let same_call = others.filter(|other| other.stack.len() == fragment.stack.len());
+        let others = warp.splits.iter().filter(|other| other.state != State::Barrier);
+        let same_call = others.filter(|other| other.stack.len() == split.stack.len());
         let mut limit = same_call.map(|other| other.pc).min().unwrap_or(u32::MAX);
         loop {
-            let Some(instruction) = code.get(fragment.pc as usize) else {
+            let Some(instruction) = code.get(split.pc as usize) else {
                 let fault = Fault::new(Status::ERROR_ILLEGAL_INSTRUCTION, "the end of the program");
-                return Err((fragment.mask.trailing_zeros() as usize, fault));
+                return Err((split.mask.trailing_zeros() as usize, fault));
             };
             let active = match instruction.guard {
-                None => fragment.mask,
-                Some(guard) => fragment.mask & warp.file.predicate(guard),
+                None => split.mask,
+                Some(guard) => split.mask & warp.file.predicate(guard),
             };
             warp.steps += 1;
             let next = if active == 0 {
@@ -108,68 +108,68 @@ impl Runner<'_> {
                 execute(&mut self.spaces, &mut warp.file, owner, instruction, (active, warp.live))?
             };
             match next {
-                Next::Step => fragment.pc += 1,
+                Next::Step => split.pc += 1,
                 Next::Wait(state) => {
-                    fragment.state = state;
+                    split.state = state;
                     return Ok(());
                 }
                 other => {
-                    let split = follow(warp, fragment, other);
-                    limit = limit.min(split);
-                    let is_drawn = split != u32::MAX && self.order.is_drawn;
-                    if fragment.mask == 0 || split == NEW_CALL || is_drawn {
+                    let other_pc = follow(warp, split, other);
+                    limit = limit.min(other_pc);
+                    let is_drawn = other_pc != u32::MAX && self.order.is_drawn;
+                    if split.mask == 0 || other_pc == NEW_CALL || is_drawn {
                         return Ok(());
                     }
                 }
             }
-            if fragment.pc >= limit {
+            if split.pc >= limit {
                 return Ok(());
             }
             if warp.steps > MAX_STEPS {
                 let fault =
                     Fault::new(Status::ERROR_LAUNCH_TIMEOUT, format!("runs after {MAX_STEPS} instructions"));
-                return Err((fragment.mask.trailing_zeros() as usize, fault));
+                return Err((split.mask.trailing_zeros() as usize, fault));
             }
         }
     }
 }
 
-/// Instead of an instruction: the calls that the fragment is in have changed.
+/// Instead of an instruction: the calls that the split is in have changed.
 const NEW_CALL: u32 = 0;
 
-/// Moves a fragment. Lanes that go elsewhere become another one, whose instruction is the result; `u32::MAX` if there is none.
-fn follow(warp: &mut Warp, fragment: &mut Fragment, next: Next) -> u32 {
+/// Moves a split. Lanes that go elsewhere become another one, whose instruction is the result; `u32::MAX` if there is none.
+fn follow(warp: &mut Warp, split: &mut WarpSplit, next: Next) -> u32 {
     match next {
-        Next::Jump(target, taken) if taken == fragment.mask => {
-            fragment.pc = target;
+        Next::Jump(target, taken) if taken == split.mask => {
+            split.pc = target;
             u32::MAX
         }
         Next::Jump(target, taken) => {
-            let mut other = fragment.clone();
+            let mut other = split.clone();
             (other.pc, other.mask) = (target, taken);
-            fragment.mask &= !taken;
-            fragment.pc += 1;
+            split.mask &= !taken;
+            split.pc += 1;
             // The first of the two goes on.
-            if other.pc < fragment.pc {
-                std::mem::swap(&mut other, fragment);
+            if other.pc < split.pc {
+                std::mem::swap(&mut other, split);
             }
-            let split = other.pc;
-            warp.fragments.push(other);
-            split
+            let other_pc = other.pc;
+            warp.splits.push(other);
+            other_pc
         }
         Next::Call(target, lanes) => {
-            leave(warp, fragment, lanes);
-            fragment.stack.push(fragment.pc + 1);
-            fragment.pc = target;
+            leave(warp, split, lanes);
+            split.stack.push(split.pc + 1);
+            split.pc = target;
             NEW_CALL
         }
         Next::Return(lanes) => {
-            leave(warp, fragment, lanes);
-            match fragment.stack.pop() {
-                Some(pc) => fragment.pc = pc,
+            leave(warp, split, lanes);
+            match split.stack.pop() {
+                Some(pc) => split.pc = pc,
                 None => {
-                    warp.live &= !fragment.mask;
-                    fragment.mask = 0;
+                    warp.live &= !split.mask;
+                    split.mask = 0;
                 }
             }
             NEW_CALL
@@ -179,43 +179,43 @@ fn follow(warp: &mut Warp, fragment: &mut Fragment, next: Next) -> u32 {
 }
 
 /// The lanes that do not follow go on behind the instruction.
-fn leave(warp: &mut Warp, fragment: &mut Fragment, lanes: u32) {
-    if lanes != fragment.mask {
-        let mut rest = fragment.clone();
+fn leave(warp: &mut Warp, split: &mut WarpSplit, lanes: u32) {
+    if lanes != split.mask {
+        let mut rest = split.clone();
         rest.mask &= !lanes;
         rest.pc += 1;
-        warp.fragments.push(rest);
-        fragment.mask = lanes;
+        warp.splits.push(rest);
+        split.mask = lanes;
     }
 }
 
-/// Takes the fragment that runs next, joined with those that are at the same instruction. One that waits for lanes tries again only if
-/// such came. Where an order is drawn, any of them may be next, so that lanes that go apart do so in many orders.
-fn next_fragment(fragments: &mut Vec<Fragment>, order: &mut Order) -> Option<Fragment> {
+/// Takes the split that runs next, joined with those that are at the same instruction. One that waits for lanes tries again only if
+/// such came. Where an order is drawn, any of them may be next, so that lanes diverge in many orders.
+fn next_split(splits: &mut Vec<WarpSplit>, order: &mut Order) -> Option<WarpSplit> {
     let mut i = 0;
-    while i < fragments.len() {
-        let is_same = |other: &Fragment| {
-            let of = &fragments[i];
+    while i < splits.len() {
+        let is_same = |other: &WarpSplit| {
+            let of = &splits[i];
             of.state != State::Barrier
                 && other.state != State::Barrier
                 && of.pc == other.pc
                 && of.stack == other.stack
         };
-        match fragments.iter().skip(i + 1).position(is_same) {
+        match splits.iter().skip(i + 1).position(is_same) {
             Some(offset) => {
-                let other = fragments.swap_remove(i + 1 + offset);
-                fragments[i].mask |= other.mask;
-                fragments[i].state = State::Ready;
+                let other = splits.swap_remove(i + 1 + offset);
+                splits[i].mask |= other.mask;
+                splits[i].state = State::Ready;
             }
             None => i += 1,
         }
     }
-    let ready = || fragments.iter().enumerate().filter(|(_, fragment)| fragment.state == State::Ready);
+    let ready = || splits.iter().enumerate().filter(|(_, split)| split.state == State::Ready);
     let (at, _) = match order.is_drawn {
         true => ready().nth(order.below(ready().count() as u64) as usize)?,
-        false => ready().min_by_key(|(_, fragment)| fragment.rank())?,
+        false => ready().min_by_key(|(_, split)| split.rank())?,
     };
-    Some(fragments.swap_remove(at))
+    Some(splits.swap_remove(at))
 }
 
 /// Runs an instruction, with the widest vectors that the processor has: `mul_add` is a call of the C library without the feature `fma`.
@@ -223,7 +223,7 @@ fn next_fragment(fragments: &mut Vec<Fragment>, order: &mut Order) -> Option<Fra
 #[expect(unsafe_code, reason = "calls a function for processors that have these features")]
 fn execute(
     spaces: &mut Spaces<'_>,
-    file: &mut File,
+    file: &mut RegisterFile,
     owner: Owner<'_>,
     of: &Instruction,
     masks: (u32, u32),
@@ -231,7 +231,7 @@ fn execute(
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
     fn with_vectors(
         spaces: &mut Spaces<'_>,
-        file: &mut File,
+        file: &mut RegisterFile,
         owner: Owner<'_>,
         of: &Instruction,
         masks: (u32, u32),
@@ -251,7 +251,7 @@ fn execute(
 #[cfg(not(target_arch = "x86_64"))]
 fn execute(
     spaces: &mut Spaces<'_>,
-    file: &mut File,
+    file: &mut RegisterFile,
     owner: Owner<'_>,
     of: &Instruction,
     masks: (u32, u32),
@@ -263,7 +263,7 @@ fn execute(
 #[inline(always)]
 fn execute_any(
     spaces: &mut Spaces<'_>,
-    file: &mut File,
+    file: &mut RegisterFile,
     mut owner: Owner<'_>,
     of: &Instruction,
     (mask, live): (u32, u32),
@@ -305,7 +305,7 @@ fn copy_local(owner: &mut Owner<'_>, copies: &[(u32, u32, u32)], mask: u32) {
 
 /// Instructions that only compute.
 #[inline(always)]
-fn compute(file: &mut File, op: &Op, mask: u32) {
+fn compute(file: &mut RegisterFile, op: &Op, mask: u32) {
     match *op {
         Op::Move { wide: false, to, from } => {
             let value = *file.get::<u32>(from);
@@ -341,7 +341,7 @@ fn compute(file: &mut File, op: &Op, mask: u32) {
 
 /// Instructions that are less frequent, of which a copy for each instruction set would be wasted.
 #[inline(never)]
-fn compute_rare(file: &mut File, op: &Op, mask: u32) {
+fn compute_rare(file: &mut RegisterFile, op: &Op, mask: u32) {
     match *op {
         Op::FloatUnary { op, ty, mode, to, a } => file.float_unary(op, (ty, mode), to, a, mask),
         Op::Convert { to, from, ref conversion } => file.convert(to, from, conversion, mask),

@@ -3,7 +3,7 @@
 //! Sums, products and multiply-adds that round to nearest are the processor's own, by far the most frequent. All else goes through `f64`
 //! lane by lane. Instructions with `.approx` are computed in `f64` and rounded once, inside the bounds that PTX states for devices.
 
-use super::lanes::{File, Lane, Row, each, mask_of, pairs};
+use super::lanes::{Lane, RegisterFile, Row, each, mask_of, pairs};
 use crate::instruction::{
     Comparison, Conversion, FloatBinary, FloatType, FloatUnary, Mode, Number, Reg, Rounding,
 };
@@ -77,7 +77,7 @@ fn is_wide(ty: FloatType) -> bool {
     ty == FloatType::F64
 }
 
-impl File {
+impl RegisterFile {
     /// A row of values, flushed if the mode does that.
     fn values(&self, ty: FloatType, register: Reg, flushes: bool) -> Row<f64> {
         let bits = self.bits(register, is_wide(ty));
@@ -236,7 +236,14 @@ fn extend(bits: u64, number: Number, register_bits: u8) -> u64 {
 }
 
 #[inline(always)]
-fn plain_binary<T: Real>(file: &mut File, op: FloatBinary, to: Reg, a: Reg, b: Reg, mask: u32) -> bool {
+fn plain_binary<T: Real>(
+    file: &mut RegisterFile,
+    op: FloatBinary,
+    to: Reg,
+    a: Reg,
+    b: Reg,
+    mask: u32,
+) -> bool {
     let (x, y) = (file.get::<T::Lane>(a), file.get::<T::Lane>(b));
     let value = match op {
         FloatBinary::Add => pairs(x, y, |x, y| T::of(x).add(T::of(y)).lane()),
@@ -250,7 +257,7 @@ fn plain_binary<T: Real>(file: &mut File, op: FloatBinary, to: Reg, a: Reg, b: R
 }
 
 #[inline(always)]
-fn plain_fma<T: Real>(file: &mut File, to: Reg, [a, b, c]: [Reg; 3], mask: u32) {
+fn plain_fma<T: Real>(file: &mut RegisterFile, to: Reg, [a, b, c]: [Reg; 3], mask: u32) {
     let (x, y, z) = (file.get::<T::Lane>(a), file.get::<T::Lane>(b), file.get::<T::Lane>(c));
     let value = std::array::from_fn(|i| T::of(x[i]).fma(T::of(y[i]), T::of(z[i])).lane());
     file.put(to, mask, value);

@@ -1,6 +1,6 @@
 //! Instructions on integers and on bits.
 
-use super::lanes::{File, LANES, Lane, Row, each, mask_of, pairs};
+use super::lanes::{LANES, Lane, RegisterFile, Row, each, mask_of, pairs};
 use crate::instruction::{Carry, Comparison, Count, IntBinary, IntType, IntUnary, Part, Reg};
 
 /// An integer type as registers hold it.
@@ -141,7 +141,7 @@ macro_rules! with_int {
     };
 }
 
-impl File {
+impl RegisterFile {
     #[inline(always)]
     pub(super) fn int_unary(&mut self, op: IntUnary, ty: IntType, to: Reg, a: Reg, mask: u32) {
         with_int!(ty, unary::<T>(self, op, to, a, mask));
@@ -329,13 +329,13 @@ impl File {
 }
 
 #[inline(always)]
-fn unary<T: Int>(file: &mut File, op: IntUnary, to: Reg, a: Reg, mask: u32) {
+fn unary<T: Int>(file: &mut RegisterFile, op: IntUnary, to: Reg, a: Reg, mask: u32) {
     let value = each(file.get::<T::Lane>(a), |x| T::unary(op, T::of(x)).lane());
     file.put(to, mask, value);
 }
 
 #[inline(always)]
-fn binary<T: Int>(file: &mut File, op: IntBinary, to: Reg, a: Reg, b: Reg, mask: u32) {
+fn binary<T: Int>(file: &mut RegisterFile, op: IntBinary, to: Reg, a: Reg, b: Reg, mask: u32) {
     let (x, y) = (file.get::<T::Lane>(a), file.get::<T::Lane>(b));
     let of = |f: fn(T, T) -> T| move |x: T::Lane, y: T::Lane| f(T::of(x), T::of(y)).lane();
     let value: Row<T::Lane> = match op {
@@ -357,7 +357,7 @@ fn binary<T: Int>(file: &mut File, op: IntBinary, to: Reg, a: Reg, b: Reg, mask:
 }
 
 #[inline(always)]
-fn shift<T: Int>(file: &mut File, left: bool, to: Reg, a: Reg, by: Reg, mask: u32) {
+fn shift<T: Int>(file: &mut RegisterFile, left: bool, to: Reg, a: Reg, by: Reg, mask: u32) {
     let (x, n) = (file.get::<T::Lane>(a), file.get::<u32>(by));
     let value = match left {
         true => pairs(x, n, |x, n| T::of(x).shift(n, true).lane()),
@@ -366,13 +366,13 @@ fn shift<T: Int>(file: &mut File, left: bool, to: Reg, a: Reg, by: Reg, mask: u3
     file.put(to, mask, value);
 }
 
-fn count<T: Int>(file: &mut File, op: Count, to: Reg, a: Reg, mask: u32) {
+fn count<T: Int>(file: &mut RegisterFile, op: Count, to: Reg, a: Reg, mask: u32) {
     let value = each(file.get::<T::Lane>(a), |x| T::of(x).count(op));
     file.put(to, mask, value);
 }
 
 #[inline(always)]
-fn compare<T: Int>(file: &File, op: Comparison, a: Reg, b: Reg) -> u32 {
+fn compare<T: Int>(file: &RegisterFile, op: Comparison, a: Reg, b: Reg) -> u32 {
     let (x, y) = (file.get::<T::Lane>(a), file.get::<T::Lane>(b));
     match op {
         Comparison::Eq | Comparison::EqOrNan => mask_of(x, y, |x, y| T::of(x) == T::of(y)),
@@ -387,13 +387,13 @@ fn compare<T: Int>(file: &File, op: Comparison, a: Reg, b: Reg) -> u32 {
 }
 
 #[inline(always)]
-fn mad_low<T: Int>(file: &mut File, to: Reg, [a, b, c]: [Reg; 3], mask: u32) {
+fn mad_low<T: Int>(file: &mut RegisterFile, to: Reg, [a, b, c]: [Reg; 3], mask: u32) {
     let (x, y, z) = (file.get::<T::Lane>(a), file.get::<T::Lane>(b), file.get::<T::Lane>(c));
     let value = std::array::from_fn(|i| T::of(x[i]).mul(T::of(y[i])).add(T::of(z[i])).lane());
     file.put(to, mask, value);
 }
 
-fn mad_high<T: Int>(file: &mut File, to: Reg, [a, b, c]: [Reg; 3], mask: u32) {
+fn mad_high<T: Int>(file: &mut RegisterFile, to: Reg, [a, b, c]: [Reg; 3], mask: u32) {
     let (x, y, z) = (file.get::<T::Lane>(a), file.get::<T::Lane>(b), file.get::<T::Lane>(c));
     let of = |i: usize| {
         let high = T::of(x[i]).upcast().wrapping_mul(T::of(y[i]).upcast()) >> T::BITS;
@@ -403,7 +403,7 @@ fn mad_high<T: Int>(file: &mut File, to: Reg, [a, b, c]: [Reg; 3], mask: u32) {
 }
 
 /// The sum has twice the bits of the factors.
-fn mad_wide<T: Int>(file: &mut File, to: Reg, [a, b, c]: [Reg; 3], mask: u32) {
+fn mad_wide<T: Int>(file: &mut RegisterFile, to: Reg, [a, b, c]: [Reg; 3], mask: u32) {
     let is_wide = T::BITS == 32;
     let (x, y) = (*file.get::<T::Lane>(a), *file.get::<T::Lane>(b));
     let z = file.bits(c, is_wide);

@@ -10,7 +10,7 @@ pub(crate) type Row<L> = [L; LANES];
 
 /// The registers of a warp, by width. Registers of 16 bits are in the narrow file, with zeros above.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct File {
+pub(crate) struct RegisterFile {
     pub(crate) narrow: Vec<Row<u32>>,
     pub(crate) wide: Vec<Row<u64>>,
     pub(crate) predicates: Vec<u32>,
@@ -20,30 +20,30 @@ pub(crate) struct File {
 
 /// A lane of a register: `u32` or `u64`.
 pub(crate) trait Lane: Copy + Default {
-    fn row(file: &File, register: Reg) -> &Row<Self>;
-    fn row_mut(file: &mut File, register: Reg) -> &mut Row<Self>;
+    fn row(file: &RegisterFile, register: Reg) -> &Row<Self>;
+    fn row_mut(file: &mut RegisterFile, register: Reg) -> &mut Row<Self>;
 }
 
 impl Lane for u32 {
     #[inline(always)]
-    fn row(file: &File, register: Reg) -> &Row<u32> {
+    fn row(file: &RegisterFile, register: Reg) -> &Row<u32> {
         &file.narrow[usize::from(register)]
     }
 
     #[inline(always)]
-    fn row_mut(file: &mut File, register: Reg) -> &mut Row<u32> {
+    fn row_mut(file: &mut RegisterFile, register: Reg) -> &mut Row<u32> {
         &mut file.narrow[usize::from(register)]
     }
 }
 
 impl Lane for u64 {
     #[inline(always)]
-    fn row(file: &File, register: Reg) -> &Row<u64> {
+    fn row(file: &RegisterFile, register: Reg) -> &Row<u64> {
         &file.wide[usize::from(register)]
     }
 
     #[inline(always)]
-    fn row_mut(file: &mut File, register: Reg) -> &mut Row<u64> {
+    fn row_mut(file: &mut RegisterFile, register: Reg) -> &mut Row<u64> {
         &mut file.wide[usize::from(register)]
     }
 }
@@ -58,10 +58,10 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-impl File {
+impl RegisterFile {
     /// Registers of a program, with its constants.
     pub(crate) fn new(registers: &Registers) -> Self {
-        let mut file = File {
+        let mut file = RegisterFile {
             narrow: vec![[0; LANES]; registers.narrow.into()],
             wide: vec![[0; LANES]; registers.wide.into()],
             predicates: vec![0; registers.predicates.into()],

@@ -1,7 +1,7 @@
 //! Instructions between the lanes of a warp, and those that only move values.
 
 use super::control::{Next, State, Step};
-use super::lanes::{File, LANES, Lane, Row, lanes_of};
+use super::lanes::{LANES, Lane, RegisterFile, Row, lanes_of};
 use crate::instruction::{
     IntBinary, IntType, Logic, Op, Outcome, Predicate, Reg, Shuffle, Space, Vote, window,
 };
@@ -16,11 +16,11 @@ pub(super) fn logic(op: Logic, a: u32, b: u32) -> u32 {
     }
 }
 
-impl File {
+impl RegisterFile {
     /// Stores what came of a comparison.
     #[inline(always)]
     pub(super) fn put_outcome(&mut self, outcome: Outcome, holds: u32, mask: u32) {
-        let with = |holds: u32, file: &File| match outcome.with {
+        let with = |holds: u32, file: &RegisterFile| match outcome.with {
             Some((op, other)) => logic(op, holds, file.predicate(other)),
             None => holds,
         };
@@ -187,7 +187,7 @@ impl File {
 }
 
 #[inline(always)]
-fn chosen_lanes<L: Lane>(file: &File, a: Reg, b: Reg, chosen: u32) -> Row<L> {
+fn chosen_lanes<L: Lane>(file: &RegisterFile, a: Reg, b: Reg, chosen: u32) -> Row<L> {
     let (x, y) = (file.get::<L>(a), file.get::<L>(b));
     std::array::from_fn(|i| if chosen >> i & 1 != 0 { x[i] } else { y[i] })
 }

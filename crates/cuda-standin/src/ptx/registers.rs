@@ -1,5 +1,5 @@
 //! Allocation of registers. PTX has a register for each value, hundreds of them; those that are never live together share one here, so that
-//! the registers of a warp stay in the cache. Lanes that went apart do not disturb each other, since each writes only its own.
+//! the registers of a warp stay in the cache. Diverged lanes do not disturb each other, since each writes only its own.
 
 use super::operands::Class;
 use crate::instruction::{Instruction, Op, Reg, Registers};
