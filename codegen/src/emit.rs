@@ -147,6 +147,13 @@ fn imports(from: &[(&str, &[&str])], body: &str) -> String {
     lines.concat()
 }
 
+/// The imports from the crate itself, and those from other crates, in the order in which rustfmt has them.
+fn own_and_other_imports(body: &str) -> (String, String) {
+    let (own, other): (Vec<_>, Vec<_>) =
+        FROM.iter().copied().partition(|(module, _)| module.starts_with("crate"));
+    (imports(&own, body), imports(&other, body))
+}
+
 /// Whether the name occurs in a body outside its comments.
 fn mentions(body: &str, name: &str) -> bool {
     let code = body.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -1,6 +1,6 @@
 //! The methods of `Tensor`: one that takes what has no default, and one that takes options too.
 
-use super::{FROM, calls, comment, examples, first_sentence, imports};
+use super::{calls, comment, examples, first_sentence, own_and_other_imports};
 use crate::model::Operator;
 use crate::naming;
 use crate::rust_enums::is_text;
@@ -14,11 +14,9 @@ pub(super) fn file(family: &str, operators: &[&Operator<'_>]) -> String {
     let body = format!("impl Tensor {{\n{}\n}}\n", methods.join("\n\n"));
     let mut code = body.lines().filter(|line| !line.trim_start().starts_with("//"));
     let options = if code.any(|line| line.contains("options::")) { "use crate::ops::options;\n" } else { "" };
-    let (own, core): (Vec<_>, Vec<_>) =
-        FROM.iter().copied().partition(|(module, _)| module.starts_with("crate"));
-    let (own, core) = (imports(&own, &body), imports(&core, &body));
+    let (own, other) = own_and_other_imports(&body);
     format!(
-        "//! The methods of the operators in `{family}`.\n\n{own}use crate::ops;\n{options}{core}\n{body}"
+        "//! The methods of the operators in `{family}`.\n\n{own}use crate::ops;\n{options}{other}\n{body}"
     )
 }
 

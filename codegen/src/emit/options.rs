@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FROM, imports};
+use super::own_and_other_imports;
 use crate::model::Operator;
 use crate::naming;
 use crate::rust_interface::{enum_of, options, options_type};
@@ -33,12 +33,9 @@ fn file(family: &str, operators: &[&Operator<'_>]) -> String {
     } else {
         format!("use crate::enums::{{{}}};\n", enums.join(", "))
     };
-    let (own, core): (Vec<_>, Vec<_>) =
-        FROM.iter().copied().partition(|(module, _)| module.starts_with("crate"));
-    let own = format!("{}{enums}use crate::method_options::options;\n", imports(&own, &body));
-    let core = imports(&core, &body);
+    let (own, other) = own_and_other_imports(&body);
     let doc = format!("//! The options of the methods of `{family}`.");
-    format!("{doc}\n\n{own}{core}\noptions! {{\n{body}}}\n")
+    format!("{doc}\n\n{own}{enums}use crate::method_options::options;\n{other}\noptions! {{\n{body}}}\n")
 }
 
 /// The module that gathers them.

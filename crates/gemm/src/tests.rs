@@ -96,6 +96,22 @@ enum Order {
     Spread,
 }
 
+impl Order {
+    /// The strides of a matrix, and how many elements it spans: to the last element and no further, so that a sanitizer sees a read
+    /// beyond it.
+    fn placement(self, rows: usize, columns: usize) -> ([usize; 2], usize) {
+        let strides = match self {
+            Order::Row => [columns, 1],
+            Order::Column => [1, rows],
+            Order::Padded => [columns + 3, 1],
+            Order::Spread => [2 * columns + 1, 2],
+        };
+        let reach = |len: usize, stride: usize| len.saturating_sub(1) * stride;
+        let len = reach(rows, strides[0]) + reach(columns, strides[1]) + usize::from(rows * columns > 0);
+        (strides, len)
+    }
+}
+
 const ORDERS: [Order; 4] = [Order::Row, Order::Column, Order::Padded, Order::Spread];
 
 struct Matrix<T> {
@@ -105,15 +121,7 @@ struct Matrix<T> {
 
 impl<T: Sample> Matrix<T> {
     fn new(rows: usize, columns: usize, order: Order, seed: usize) -> Self {
-        let strides = match order {
-            Order::Row => [columns, 1],
-            Order::Column => [1, rows],
-            Order::Padded => [columns + 3, 1],
-            Order::Spread => [2 * columns + 1, 2],
-        };
-        // To the last element and no further, so that a sanitizer sees a read beyond it.
-        let reach = |len: usize, stride: usize| len.saturating_sub(1) * stride;
-        let len = reach(rows, strides[0]) + reach(columns, strides[1]) + usize::from(rows * columns > 0);
+        let (strides, len) = order.placement(rows, columns);
         Self { data: (0..len).map(|i| T::sample(seed + i)).collect(), strides: strides.map(|s| s as isize) }
     }
 

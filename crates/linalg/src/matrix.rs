@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "blocks of a matrix share its slice, and products take raw memory")]
 
 use crate::field::Field;
+use flambeau_gemm::scratch;
 use flambeau_gemm::{ComplexGemm, Gemm, Isa, complex_gemm, gemm};
 use std::marker::PhantomData;
 
@@ -206,6 +207,19 @@ impl<'a, T: Field> MatrixMut<'a, T> {
     pub fn split_rows(self, at: usize) -> (Self, Self) {
         let (above, below) = self.transposed().split_columns(at);
         (above.transposed(), below.transposed())
+    }
+
+    /// Panels of so many rows, the last with those that are left: at least one, even if it has no row.
+    pub(crate) fn panels(self, rows: usize) -> Vec<Self> {
+        let mut panels = scratch::with_capacity(self.rows().div_ceil(rows));
+        let mut rest = self;
+        while rest.rows() > rows {
+            let (panel, below) = rest.split_rows(rows);
+            panels.push(panel);
+            rest = below;
+        }
+        panels.push(rest);
+        panels
     }
 
     /// An element.

@@ -48,15 +48,7 @@ impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
     /// Applies what is waiting.
     fn apply(&mut self) {
         let (Some(matrix), waiting) = (&mut self.matrix, &self.waiting) else { return };
-        let mut panels = scratch::with_capacity(matrix.rows().div_ceil(PANEL));
-        let mut rest = matrix.reborrow();
-        while rest.rows() > PANEL {
-            let (panel, below) = rest.split_rows(PANEL);
-            panels.push(panel);
-            rest = below;
-        }
-        panels.push(rest);
-        for_each_task(panels, |mut panel| {
+        for_each_task(matrix.reborrow().panels(PANEL), |mut panel| {
             with_processor_vectors(
                 #[inline(always)]
                 || {

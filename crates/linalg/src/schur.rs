@@ -338,15 +338,7 @@ impl<'a, T: Field<Real = f64>> Basis<'a, T> {
     /// Applies what is waiting.
     fn apply(&mut self) {
         let (Some(matrix), waiting) = (&mut self.matrix, &self.waiting) else { return };
-        let mut panels = scratch::with_capacity(matrix.rows().div_ceil(Self::PANEL));
-        let mut rest = matrix.reborrow();
-        while rest.rows() > Self::PANEL {
-            let (panel, below) = rest.split_rows(Self::PANEL);
-            panels.push(panel);
-            rest = below;
-        }
-        panels.push(rest);
-        for_each_task(panels, |mut panel| {
+        for_each_task(matrix.reborrow().panels(Self::PANEL), |mut panel| {
             with_processor_vectors(
                 #[inline(always)]
                 || change_panel(&mut panel, waiting),

@@ -164,10 +164,9 @@ fn shares(ours: &BTreeMap<String, Vec<Measured>>, floors: &Floors) {
     let shares: Vec<(&String, f64)> =
         shares.filter_map(|(name, runs)| Some((name, floors.bandwidth(name, time(runs))?.1))).collect();
     if !shares.is_empty() {
-        let mean = shares.iter().map(|(_, share)| share.ln()).sum::<f64>() / shares.len() as f64;
         println!(
             "elementwise of 1e7: {:.0} % of memory's bandwidth (geometric mean of {}){}",
-            100.0 * mean.exp(),
+            100.0 * geometric_mean(shares.iter().map(|(_, share)| *share)),
             shares.len(),
             below(&shares, ours)
         );
@@ -212,6 +211,12 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
         0 => f64::NAN,
         n => f64::midpoint(values[(n - 1) / 2], values[n / 2]),
     }
+}
+
+/// The geometric mean; 1 of an empty list.
+fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
+    let logs: Vec<f64> = values.map(f64::ln).collect();
+    (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }
 
 /// Runs all workloads. For each, the sides run in one order and then in the reverse one, so that drift of the machine's temperature or
@@ -320,7 +325,7 @@ fn compare(
     print!("{:32} {OURS:>12} {:>12} {:>8}", "workload", "floor", "to floor");
     opponents.iter().for_each(|(who, _)| print!(" {who:>14} {:>8}", "ratio"));
     println!();
-    let mut logs = vec![(0.0, 0u32); opponents.len()];
+    let mut ratios = vec![vec![]; opponents.len()];
     let mut wrong = 0;
     for (name, runs) in ours {
         print!("{name:32} {:>12}", nanoseconds(time(runs)));
@@ -328,7 +333,7 @@ fn compare(
             Some(floor) => print!(" {:>12} {:>8.2}", nanoseconds(floor), time(runs) / floor),
             None => print!(" {:>12} {:>8}", "", ""),
         }
-        for ((_, theirs), logs) in opponents.iter().zip(&mut logs) {
+        for ((_, theirs), ratios) in opponents.iter().zip(&mut ratios) {
             let Some(theirs) = theirs.get(name) else {
                 print!(" {:>14} {:>8}", "", "");
                 continue;
@@ -340,13 +345,14 @@ fn compare(
                 nanoseconds(time(theirs)),
                 if agree { "" } else { " results differ" }
             );
-            *logs = (logs.0 + ratio.ln(), logs.1 + 1);
+            ratios.push(ratio);
             wrong += usize::from(!agree);
         }
         println!();
     }
-    for ((who, _), (sum, rows)) in opponents.iter().zip(logs) {
-        println!("geometric mean {:.2} ({who}, {rows} workloads)", (sum / f64::from(rows.max(1))).exp());
+    for ((who, _), ratios) in opponents.iter().zip(ratios) {
+        let rows = ratios.len();
+        println!("geometric mean {:.2} ({who}, {rows} workloads)", geometric_mean(ratios.into_iter()));
     }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -364,9 +370,9 @@ fn means_by_operator(
     println!("by operator ({who})");
     let ratios = ours.iter().filter_map(|(name, runs)| Some((name.as_str(), ratio(theirs.get(name)?, runs))));
     for group in ratios.collect::<Vec<_>>().chunk_by(|a, b| operator(a.0) == operator(b.0)) {
-        let mean = group.iter().map(|(_, ratio)| ratio.ln()).sum::<f64>() / group.len() as f64;
+        let mean = geometric_mean(group.iter().map(|(_, ratio)| *ratio));
         if let Some((name, smallest)) = group.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
-            println!("{:32} {:>8.2}, smallest {smallest:.2} ({name})", operator(name), mean.exp());
+            println!("{:32} {:>8.2}, smallest {smallest:.2} ({name})", operator(name), mean);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Seeds of checks with random cases. The seed follows from the commit, so that a run can be repeated, and other commits have other cases.
+//! Seeds of checks with random cases, and numbers drawn from a seed. The seed follows from the commit, so that a run can be repeated, and other commits have other cases.
 
 use std::fmt;
 use std::process::Command;
@@ -34,5 +34,23 @@ impl Seed {
 impl fmt::Display for Seed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Random numbers: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
+pub(crate) struct SplitMix(u64);
+
+impl SplitMix {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `n`, or 0.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((u128::from(z ^ (z >> 31)) * n as u128) >> 64) as usize
     }
 }

@@ -13,14 +13,7 @@ struct Complexes<T> {
 
 impl<T: Sample> Complexes<T> {
     fn new(rows: usize, columns: usize, order: Order, seed: usize) -> Self {
-        let strides = match order {
-            Order::Row => [columns, 1],
-            Order::Column => [1, rows],
-            Order::Padded => [columns + 3, 1],
-            Order::Spread => [2 * columns + 1, 2],
-        };
-        let reach = |len: usize, stride: usize| len.saturating_sub(1) * stride;
-        let len = reach(rows, strides[0]) + reach(columns, strides[1]) + usize::from(rows * columns > 0);
+        let (strides, len) = order.placement(rows, columns);
         let data = (0..2 * len).map(|i| T::sample(seed + i)).collect();
         Self { data, strides: strides.map(|s| s as isize) }
     }

@@ -4,9 +4,9 @@
 //! Hestenes, "Inversion of matrices by biorthogonalization and related results" (1958). A lane whose pair is orthogonal is not
 //! rotated, so a matrix takes the same rotations in a batch as alone.
 
-use super::jacobi::{Rotation, rotate_columns, set_to_identity, tangent_of};
+use super::jacobi::{Rotation, report, rotate_columns, set_to_identity};
 use super::number::Lane;
-use super::packed::{MOST_LANES, Packed, store_integers};
+use super::packed::Packed;
 use super::{Algorithm, InLanes};
 use crate::scaling::Failure;
 use flambeau_vectorized::{Float as _, Mask as _, Number as _, Ordered as _, Vector as _};
@@ -42,13 +42,7 @@ impl<T: InLanes> Algorithm<T> for Hestenes<'_, T> {
                 packed_vectors.store(first);
                 vectors = rest;
             }
-            let mut still_rotates = [0; MOST_LANES];
-            store_integers(rotating, &mut still_rotates, 0, 1);
-            for (result, still_rotates) in results.iter_mut().zip(still_rotates) {
-                if result.is_ok() && still_rotates != 0 {
-                    *result = Err(Failure::NotConverged(columns));
-                }
-            }
+            report(rotating, results, columns);
         }
     }
 }
@@ -74,10 +68,7 @@ fn iterate<L: Lane>(a: &mut [L], v: &mut [L], [rows, columns]: [usize; 2]) -> L:
                 }
                 rotating = L::Part::select(rotates, one, rotating);
                 let size = L::Part::select(rotates, square.sqrt(), one);
-                let phase = L::select(rotates, product.conj().divided(size), L::one());
-                let tangent = L::Part::select(rotates, tangent_of((last - first) / (size + size)), zero);
-                let cosine = tangent.mul_add(tangent, one).rsqrt();
-                let rotation = Rotation { rotates, cosine, sine: tangent * cosine, phase };
+                let rotation = Rotation::new(rotates, product.conj(), size, last - first);
                 rotate_columns(a, rows, [p, q], &rotation);
                 rotate_columns(v, columns, [p, q], &rotation);
             }

@@ -8,7 +8,7 @@ use super::number::{Lane, MaskOf};
 use super::packed::{MOST_LANES, Packed, store_integers};
 use super::{Algorithm, InLanes};
 use crate::scaling::Failure;
-use flambeau_vectorized::{Float as _, Mask as _, Number as _, Ordered as _, Vector as _};
+use flambeau_vectorized::{Float, Mask as _, Number as _, Ordered as _, Vector as _};
 
 /// Sweeps after which the iteration is given up: six to eight suffice.
 const SWEEPS: usize = 40;
@@ -45,13 +45,23 @@ impl<T: InLanes> Algorithm<T> for Jacobi<'_, T> {
                 packed_vectors.store(first);
                 vectors = rest;
             }
-            let mut still_rotates = [0; MOST_LANES];
-            store_integers(rotating, &mut still_rotates, 0, 1);
-            for (result, still_rotates) in results.iter_mut().zip(still_rotates) {
-                if result.is_ok() && still_rotates != 0 {
-                    *result = Err(Failure::NotConverged(n));
-                }
-            }
+            report(rotating, results, n);
+        }
+    }
+}
+
+/// Makes an error of the results of matrices of size `n` in whose lanes there is still something to rotate.
+#[inline(always)]
+pub(super) fn report<V: Float<Element: Into<f64>>>(
+    rotating: V,
+    results: &mut [Result<(), Failure>],
+    n: usize,
+) {
+    let mut still_rotates = [0; MOST_LANES];
+    store_integers(rotating, &mut still_rotates, 0, 1);
+    for (result, still_rotates) in results.iter_mut().zip(still_rotates) {
+        if result.is_ok() && still_rotates != 0 {
+            *result = Err(Failure::NotConverged(n));
         }
     }
 }
@@ -87,11 +97,9 @@ fn iterate<L: Lane>(a: &mut [L], v: &mut [L], n: usize) -> L::Part {
                 }
                 rotating = L::Part::select(rotates, L::Part::one(), rotating);
                 let size = L::Part::select(rotates, square.sqrt(), L::Part::one());
-                let phase = L::select(rotates, a[p * n + q].divided(size), L::one());
-                let tangent = L::Part::select(rotates, tangent_of((last - first) / (size + size)), zero);
-                let cosine = tangent.mul_add(tangent, L::Part::one()).rsqrt();
-                let rotation = Rotation { rotates, cosine, sine: tangent * cosine, phase };
+                let rotation = Rotation::new(rotates, a[p * n + q], size, last - first);
                 rotate_matrix(a, n, [p, q], &rotation);
+                let tangent = rotation.tangent;
                 a[p * n + p] = L::select(rotates, L::real(tangent.neg_mul_add(size, first)), a[p * n + p]);
                 a[q * n + q] = L::select(rotates, L::real(tangent.mul_add(size, last)), a[q * n + q]);
                 a[p * n + q] = L::select(rotates, L::zero(), a[p * n + q]);
@@ -107,7 +115,7 @@ fn iterate<L: Lane>(a: &mut [L], v: &mut [L], n: usize) -> L::Part {
 
 /// The smaller solution of `t^2 + 2 half t = 1`.
 #[inline(always)]
-pub(super) fn tangent_of<V: flambeau_vectorized::Float>(half: V) -> V {
+fn tangent_of<V: Float>(half: V) -> V {
     let root = half.mul_add(half, V::one()).sqrt();
     V::one().copysign(half) / (half.abs() + root)
 }
@@ -115,14 +123,24 @@ pub(super) fn tangent_of<V: flambeau_vectorized::Float>(half: V) -> V {
 /// `x` and `y` become `c x - s d y` and `s x + c d y`.
 pub(super) struct Rotation<L: Lane> {
     /// The lanes that are rotated. Others keep their bits: a product with an angle of 0 would change signs of zeros.
-    pub(super) rotates: MaskOf<L>,
-    pub(super) cosine: L::Part,
-    pub(super) sine: L::Part,
+    rotates: MaskOf<L>,
+    tangent: L::Part,
+    cosine: L::Part,
+    sine: L::Part,
     /// `d`, of magnitude 1.
-    pub(super) phase: L,
+    phase: L,
 }
 
 impl<L: Lane> Rotation<L> {
+    /// The rotation that makes `element`, of magnitude `size`, 0 beside two elements of this difference on the diagonal.
+    #[inline(always)]
+    pub(super) fn new(rotates: MaskOf<L>, element: L, size: L::Part, difference: L::Part) -> Self {
+        let phase = L::select(rotates, element.divided(size), L::one());
+        let tangent = L::Part::select(rotates, tangent_of(difference / (size + size)), L::Part::zero());
+        let cosine = tangent.mul_add(tangent, L::Part::one()).rsqrt();
+        Self { rotates, tangent, cosine, sine: tangent * cosine, phase }
+    }
+
     #[inline(always)]
     fn of(&self, x: L, y: L) -> (L, L) {
         let in_phase = y.times(self.phase);

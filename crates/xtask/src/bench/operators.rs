@@ -11,9 +11,10 @@ use flambeau_codegen::{NativeFunctions, Source};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{KEEP, KEEPING, OURS, Options, THEIRS, nanoseconds, same_check};
+use super::{KEEP, KEEPING, OURS, Options, THEIRS, geometric_mean, nanoseconds, same_check};
 use crate::codegen::{FUNCTIONS, read};
 use crate::python;
+use crate::seed::SplitMix;
 use crate::worker::{Worker, both_orders, output, progress};
 use crate::{Outcome, root};
 
@@ -135,8 +136,8 @@ fn cases(options: &Options) -> Result<(Vec<Row>, Vec<Case>), Box<dyn Error>> {
     let requested = |name: &str| options.filter.is_empty() || name.contains(&options.filter);
     let (mut rows, mut cases): (Vec<Row>, Vec<Case>) = (vec![], vec![]);
     for line in lines.lines() {
-        let row: Row = serde_json::from_str(line)?;
         let whole: Value = serde_json::from_str(line)?;
+        let row = Row::deserialize(&whole)?;
         if requested(&row.name) {
             for (name, case) in choices(&row) {
                 let request = json!({"row": whole, "case": case}).to_string();
@@ -153,14 +154,10 @@ fn cases(options: &Options) -> Result<(Vec<Row>, Vec<Case>), Box<dyn Error>> {
 
 /// So many of the cases, chosen by a seed.
 fn sampled(mut cases: Vec<Case>, count: usize, seed: u64) -> Vec<Case> {
-    let mut state = seed;
+    let mut draw = SplitMix::new(seed);
     let mut chosen = vec![];
     while chosen.len() < count && !cases.is_empty() {
-        // SplitMix64.
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        chosen.push(cases.swap_remove(((z ^ (z >> 31)) % cases.len() as u64) as usize));
+        chosen.push(cases.swap_remove(draw.below(cases.len())));
     }
     chosen
 }
@@ -221,11 +218,6 @@ fn families() -> Result<BTreeMap<String, String>, Box<dyn Error>> {
         Some((function.schema.name.base.clone(), folders.join("::")))
     };
     Ok(functions.entries.iter().filter_map(family).collect())
-}
-
-fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
-    let logs: Vec<f64> = values.map(f64::ln).collect();
-    (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }
 
 fn report(rows: &[Row], timed: &[Timed], sides: &[&str], families: &BTreeMap<String, String>) {

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy --sample SEED`: passages of the code chosen at random, for a reader who has not seen it.
 
 use super::File;
+use crate::seed::SplitMix;
 
 /// How many passages, and how many lines each has.
 const PASSAGES: usize = 10;
@@ -18,7 +19,7 @@ pub(super) struct Passage<'a> {
 /// Passages of different files, neither generated nor tests. Each line of the code is as likely as any other.
 pub(super) fn passages(files: &[File], seed: u64) -> Vec<Passage<'_>> {
     let all: Vec<Passage<'_>> = files.iter().filter(|file| is_code(file)).flat_map(of_file).collect();
-    let mut draw = SplitMix(seed);
+    let mut draw = SplitMix::new(seed);
     let mut chosen: Vec<Passage<'_>> = vec![];
     for _ in 0..DRAWS {
         let Some(passage) = all.get(draw.below(all.len())) else { break };
@@ -45,20 +46,6 @@ impl std::fmt::Display for Passage<'_> {
         writeln!(f, "{}:{}", self.file.path, self.first + 1)?;
         let mut lines = self.file.text.lines().skip(self.first).take(LINES);
         lines.try_for_each(|line| writeln!(f, "    {line}"))
-    }
-}
-
-/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
-struct SplitMix(u64);
-
-impl SplitMix {
-    /// A number below `n`, or 0.
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((u128::from(z ^ (z >> 31)) * n as u128) >> 64) as usize
     }
 }
 
