@@ -52,7 +52,7 @@ pub fn close(got: f64, expected: f64, dtype: ScalarType, bound: Bound) -> bool {
         return expected.is_nan() && got.is_nan();
     }
     let limit = largest(dtype);
-    if dtype.is_floating_point() && expected.abs() > limit * (1.0 - ulp(1.0, dtype) * bound.ulps) {
+    if dtype.to_real().is_floating_point() && expected.abs() > limit * (1.0 - ulp(1.0, dtype) * bound.ulps) {
         return got.signum() == expected.signum()
             && got.abs() >= limit * (1.0 - 2.0 * ulp(1.0, dtype) * bound.ulps);
     }

@@ -6,14 +6,15 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 TYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
-         torch.float16, torch.bfloat16, torch.float32, torch.float64]
+         torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
+         torch.uint16, torch.uint32, torch.uint64]
 FORMATS = [torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d]
 LARGEST_STORAGE = 1 << 14
 REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ZeroDivisionError, OverflowError)
 
 
 class Unwritable(Exception):
-    """A call that the file cannot hold: another layout, a complex number, too much memory."""
+    """A call that the file cannot hold: another layout or type, too much memory."""
 
 
 class Parameter:

@@ -2,7 +2,7 @@
 
 use crate::read::{Case, Expected, Fault, Given, Outcome, flat_tensor};
 use flambeau_autograd::Autograd;
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::{Complex, Result, ScalarType};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -220,8 +220,9 @@ fn compare_tensor(
 /// An element, wide enough for any type.
 #[derive(Clone, Copy)]
 enum Number {
-    Whole(i64),
+    Whole(i128),
     Real(f64),
+    Complex([f64; 2]),
 }
 
 /// The elements in logical order.
@@ -235,10 +236,15 @@ fn numbers(tensor: &Tensor) -> Result<Vec<Number>> {
         ScalarType::I8 => all(tensor, |x: i8| Number::Whole(x.into())),
         ScalarType::I16 => all(tensor, |x: i16| Number::Whole(x.into())),
         ScalarType::I32 => all(tensor, |x: i32| Number::Whole(x.into())),
-        ScalarType::I64 => all(tensor, Number::Whole),
+        ScalarType::I64 => all(tensor, |x: i64| Number::Whole(x.into())),
+        ScalarType::U16 => all(tensor, |x: u16| Number::Whole(x.into())),
+        ScalarType::U32 => all(tensor, |x: u32| Number::Whole(x.into())),
+        ScalarType::U64 => all(tensor, |x: u64| Number::Whole(x.into())),
         ScalarType::F16 => all(tensor, |x: half::f16| Number::Real(x.into())),
         ScalarType::BF16 => all(tensor, |x: half::bf16| Number::Real(x.into())),
         ScalarType::F32 => all(tensor, |x: f32| Number::Real(x.into())),
+        ScalarType::Complex64 => all(tensor, |x: Complex<f32>| Number::Complex([x.re.into(), x.im.into()])),
+        ScalarType::Complex128 => all(tensor, |x: Complex<f64>| Number::Complex([x.re, x.im])),
         _ => all(tensor, Number::Real),
     }
 }
@@ -254,28 +260,48 @@ fn difference(expected: &[Number], got: &[Number], dtype: ScalarType) -> Option<
         .filter(|&i| match (expected[i], got[i]) {
             (Number::Whole(a), Number::Whole(b)) => a != b,
             (Number::Real(a), Number::Real(b)) => !close(a, b, dtype),
+            (Number::Complex(a), Number::Complex(b)) => !close_complex(a, b, dtype),
             _ => true,
         })
         .collect();
     let words = |n: Number| match n {
         Number::Whole(i) => format!("{i}"),
         Number::Real(f) => format!("{f:e}"),
+        Number::Complex([re, im]) => format!("{re:e}{im:+e}j"),
     };
     let first = *wrong.first()?;
     let (a, b) = (words(expected[first]), words(got[first]));
     Some(format!("element {first}: expected {a} but got {b} ({} of {} differ)", wrong.len(), expected.len()))
 }
 
-/// Closeness by the tolerances of `torch.testing.assert_close`.
-fn close(expected: f64, got: f64, dtype: ScalarType) -> bool {
-    let (relative, absolute) = match dtype {
+/// The relative and the absolute tolerance of `torch.testing.assert_close`.
+fn tolerances(dtype: ScalarType) -> (f64, f64) {
+    match dtype.to_real() {
         ScalarType::F16 => (1e-3, 1e-5),
         ScalarType::BF16 => (1.6e-2, 1e-5),
         ScalarType::F32 => (1.3e-6, 1e-5),
         _ => (1e-7, 1e-7),
-    };
+    }
+}
+
+/// Closeness by these tolerances.
+fn close(expected: f64, got: f64, dtype: ScalarType) -> bool {
+    let (relative, absolute) = tolerances(dtype);
     if expected.is_nan() || got.is_nan() || expected.is_infinite() || got.is_infinite() {
         return (expected.is_nan() && got.is_nan()) || expected == got;
     }
     (expected - got).abs() <= absolute + relative * expected.abs()
+}
+
+/// The same for complex numbers, by the magnitude of their difference. A number with a NaN equals any other with one, and all infinite
+/// numbers are equal, as in annex G of the C standard.
+fn close_complex(expected: [f64; 2], got: [f64; 2], dtype: ScalarType) -> bool {
+    let is_infinite = |z: [f64; 2]| z.iter().any(|part| part.is_infinite());
+    let is_nan = |z: [f64; 2]| z.iter().any(|part| part.is_nan()) && !is_infinite(z);
+    if [expected, got].iter().any(|z| z.iter().any(|part| !part.is_finite())) {
+        return (is_infinite(expected) && is_infinite(got)) || (is_nan(expected) && is_nan(got));
+    }
+    let (relative, absolute) = tolerances(dtype);
+    let error = (expected[0] - got[0]).hypot(expected[1] - got[1]);
+    error <= absolute + relative * expected[0].hypot(expected[1])
 }

@@ -1,6 +1,6 @@
 //! Reads the file that `replay.py` writes: calls with their arguments, and PyTorch's results.
 
-use flambeau_core::{Device, Element, Generator, Layout, MemoryFormat, Scalar, ScalarType};
+use flambeau_core::{Complex, Device, Element, Generator, Layout, MemoryFormat, Scalar, ScalarType};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops::as_strided;
@@ -10,7 +10,7 @@ use half::{bf16, f16};
 pub type Fault = Box<dyn std::error::Error>;
 
 /// The types in the order of their codes.
-const TYPES: [ScalarType; 10] = [
+const TYPES: [ScalarType; 15] = [
     ScalarType::Bool,
     ScalarType::U8,
     ScalarType::I8,
@@ -21,6 +21,11 @@ const TYPES: [ScalarType; 10] = [
     ScalarType::BF16,
     ScalarType::F32,
     ScalarType::F64,
+    ScalarType::Complex64,
+    ScalarType::Complex128,
+    ScalarType::U16,
+    ScalarType::U32,
+    ScalarType::U64,
 ];
 
 /// A tensor that PyTorch gave.
@@ -266,6 +271,16 @@ pub fn flat_tensor(dtype: ScalarType, bytes: &[u8]) -> Result<Tensor, Fault> {
         ScalarType::BF16 => make(bytes, bf16::from_le_bytes),
         ScalarType::F32 => make(bytes, f32::from_le_bytes),
         ScalarType::F64 => make(bytes, f64::from_le_bytes),
+        ScalarType::Complex64 => make(bytes, |[a, b, c, d, e, f, g, h]: [u8; 8]| {
+            Complex::new(f32::from_le_bytes([a, b, c, d]), f32::from_le_bytes([e, f, g, h]))
+        }),
+        ScalarType::Complex128 => make(bytes, |both: [u8; 16]| {
+            let part = |from: usize| f64::from_le_bytes(std::array::from_fn(|i| both[from + i]));
+            Complex::new(part(0), part(8))
+        }),
+        ScalarType::U16 => make(bytes, u16::from_le_bytes),
+        ScalarType::U32 => make(bytes, u32::from_le_bytes),
+        ScalarType::U64 => make(bytes, u64::from_le_bytes),
         other => Err(format!("tensors of {other} are not read").into()),
     }
 }

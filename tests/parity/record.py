@@ -10,7 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from calls import REFUSALS, Unwritable, copy, signature, tensors_of
 
-DTYPES = [torch.float32, torch.float64, torch.int64, torch.bool, torch.bfloat16, torch.float16, torch.int32, torch.uint8]
+DTYPES = [torch.float32, torch.float64, torch.int64, torch.bool, torch.bfloat16, torch.float16, torch.int32, torch.uint8,
+          torch.complex64, torch.complex128]
 
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}

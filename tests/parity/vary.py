@@ -54,6 +54,8 @@ def sprinkled(t):
     for i in range(0, flat.numel(), random.choice([1, 2, 3])):
         if t.is_floating_point():
             flat[i] = random.choice(SPECIAL)
+        elif t.is_complex():
+            flat[i] = complex(random.choice(SPECIAL), random.choice(SPECIAL))
         elif t.dtype != torch.bool:
             info = torch.iinfo(t.dtype)
             flat[i] = random.choice([info.min, info.max, 0, 1, info.max - 1, info.min + 1, 7])
@@ -85,7 +87,8 @@ def sizes(operator, values):
 
 def types(operator, values):
     kinds = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
-             torch.float16, torch.bfloat16, torch.float32, torch.float64]
+             torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
+             torch.uint16, torch.uint32, torch.uint64]
     safe = lambda t: torch.nan_to_num(t).clamp(-100, 100) if t.is_floating_point() else t
     for kind in kinds:
         yield "types", each_tensor(values, lambda t: safe(t).to(kind))
@@ -111,7 +114,8 @@ def changed(parameter, value):
     if parameter.base == "bool":
         return not value if isinstance(value, bool) else value
     if parameter.base == "ScalarType":
-        return random.choice([torch.float32, torch.float64, torch.int64, torch.bool, torch.bfloat16, torch.uint8])
+        return random.choice([torch.float32, torch.float64, torch.int64, torch.bool, torch.bfloat16, torch.uint8,
+                              torch.complex64, torch.complex128, torch.uint16])
     if parameter.base == "Tensor" and parameter.optional and not parameter.is_list:
         return None
     return value

@@ -16,16 +16,27 @@ pub(crate) trait Kind<T: Float>: Sync {
     fn lengths(&self) -> [usize; 2];
     /// The size of the buffer.
     fn buffer_length(&self) -> usize;
-    /// The size of the scratch of [`transform`](Kind::transform).
-    fn scratch_length(&self) -> usize;
+    /// The complex transform that is computed: of the first elements of the buffer.
+    fn plan(&self) -> &Plan<T>;
+    /// How many elements that transform has.
+    fn packed_length(&self) -> usize;
     /// Puts an element of the input into the buffer.
     fn put(&self, buffer: &mut [[T; 2]], index: usize, value: Self::In);
     /// Puts a row of the input into the buffer.
     fn put_row(&self, buffer: &mut [[T; 2]], row: &[Self::In]);
     /// Takes a row of the output out of the buffer, multiplied by a factor.
     fn take_row(&self, buffer: &[[T; 2]], factor: T, row: &mut [Self::Out]);
+    /// Prepares the buffer for the complex transform.
+    fn before(&self, _buffer: &mut [[T; 2]]) {}
+    /// Makes the result from the complex transform.
+    fn after(&self, _buffer: &mut [[T; 2]]) {}
     /// Transforms the buffer.
-    fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]);
+    #[inline(always)]
+    fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
+        self.before(buffer);
+        T::transform(self.plan(), &mut buffer[..self.packed_length()], scratch);
+        self.after(buffer);
+    }
     /// Takes an element of the output out of the buffer, multiplied by a factor.
     fn take(&self, buffer: &[[T; 2]], index: usize, factor: T) -> Self::Out;
     /// A row of the output as the buffer, if it can be.
@@ -56,8 +67,12 @@ impl<T: Float> Kind<T> for ComplexToComplex<T> {
         self.length
     }
 
-    fn scratch_length(&self) -> usize {
-        T::scratch_length(&self.plan)
+    fn plan(&self) -> &Plan<T> {
+        &self.plan
+    }
+
+    fn packed_length(&self) -> usize {
+        self.length
     }
 
     #[inline(always)]
@@ -65,12 +80,9 @@ impl<T: Float> Kind<T> for ComplexToComplex<T> {
         buffer[index] = value;
     }
 
+    #[inline(always)]
     fn put_row(&self, buffer: &mut [[T; 2]], row: &[[T; 2]]) {
         buffer[..row.len()].copy_from_slice(row);
-    }
-
-    fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
-        T::transform(&self.plan, buffer, scratch);
     }
 
     #[inline(always)]
@@ -79,6 +91,7 @@ impl<T: Float> Kind<T> for ComplexToComplex<T> {
         [re * factor, im * factor]
     }
 
+    #[inline(always)]
     fn take_row(&self, buffer: &[[T; 2]], factor: T, row: &mut [[T; 2]]) {
         row.iter_mut().zip(buffer).for_each(|(to, [re, im])| *to = [*re * factor, *im * factor]);
     }
@@ -132,8 +145,12 @@ impl<T: Float> Kind<T> for RealToComplex<T> {
         if self.inner.twiddles.is_none() { self.length } else { self.lengths()[1] }
     }
 
-    fn scratch_length(&self) -> usize {
-        T::scratch_length(&self.inner.plan)
+    fn plan(&self) -> &Plan<T> {
+        &self.inner.plan
+    }
+
+    fn packed_length(&self) -> usize {
+        if self.inner.twiddles.is_some() { self.length / 2 } else { self.length }
     }
 
     #[inline(always)]
@@ -144,6 +161,7 @@ impl<T: Float> Kind<T> for RealToComplex<T> {
         }
     }
 
+    #[inline(always)]
     fn put_row(&self, buffer: &mut [[T; 2]], row: &[T]) {
         match self.inner.twiddles {
             Some(_) => buffer.iter_mut().zip(row.as_chunks().0).for_each(|(to, pair)| *to = *pair),
@@ -151,17 +169,11 @@ impl<T: Float> Kind<T> for RealToComplex<T> {
         }
     }
 
-    fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
-        let middle = self.length / 2;
+    #[inline(always)]
+    fn after(&self, buffer: &mut [[T; 2]]) {
         match &self.inner.twiddles {
-            Some(twiddles) => {
-                T::transform(&self.inner.plan, &mut buffer[..middle], scratch);
-                split(&mut buffer[..=middle], twiddles);
-            }
-            None => {
-                T::transform(&self.inner.plan, buffer, scratch);
-                buffer[0][1] = T::ZERO; // Products of infinities and zeros are not.
-            }
+            Some(twiddles) => split(&mut buffer[..=self.length / 2], twiddles),
+            None => buffer[0][1] = T::ZERO, // Products of infinities and zeros are not.
         }
         if self.all {
             mirror(buffer);
@@ -174,6 +186,7 @@ impl<T: Float> Kind<T> for RealToComplex<T> {
         [re * factor, im * factor]
     }
 
+    #[inline(always)]
     fn take_row(&self, buffer: &[[T; 2]], factor: T, row: &mut [[T; 2]]) {
         row.iter_mut().zip(buffer).for_each(|(to, [re, im])| *to = [*re * factor, *im * factor]);
     }
@@ -207,8 +220,12 @@ impl<T: Float> Kind<T> for ComplexToReal<T> {
         if self.inner.twiddles.is_none() { self.length } else { self.length / 2 + 1 }
     }
 
-    fn scratch_length(&self) -> usize {
-        T::scratch_length(&self.inner.plan)
+    fn plan(&self) -> &Plan<T> {
+        &self.inner.plan
+    }
+
+    fn packed_length(&self) -> usize {
+        if self.inner.twiddles.is_some() { self.length / 2 } else { self.length }
     }
 
     #[inline(always)]
@@ -216,21 +233,18 @@ impl<T: Float> Kind<T> for ComplexToReal<T> {
         buffer[index] = value;
     }
 
+    #[inline(always)]
     fn put_row(&self, buffer: &mut [[T; 2]], row: &[[T; 2]]) {
         buffer[..row.len()].copy_from_slice(row);
     }
 
-    fn transform(&self, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
-        let middle = self.length / 2;
+    #[inline(always)]
+    fn before(&self, buffer: &mut [[T; 2]]) {
         match &self.inner.twiddles {
-            Some(twiddles) => {
-                merge(&mut buffer[..=middle], twiddles);
-                T::transform(&self.inner.plan, &mut buffer[..middle], scratch);
-            }
+            Some(twiddles) => merge(&mut buffer[..=self.length / 2], twiddles),
             None => {
                 buffer[0][1] = T::ZERO; // It is that of a real row.
                 mirror(buffer);
-                T::transform(&self.inner.plan, buffer, scratch);
             }
         }
     }
@@ -243,6 +257,7 @@ impl<T: Float> Kind<T> for ComplexToReal<T> {
         }
     }
 
+    #[inline(always)]
     fn take_row(&self, buffer: &[[T; 2]], factor: T, row: &mut [T]) {
         match self.inner.twiddles {
             Some(_) => {

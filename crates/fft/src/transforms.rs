@@ -9,11 +9,14 @@ use crate::plan::Direction;
 use crate::rows::{Rows, Source, Target};
 use crate::shape::Shape;
 use flambeau_parallel::parallel_for;
+use flambeau_vectorized::with_processor_vectors;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows in a buffer, where neighbours of a row are not neighbours in memory: so each cache line is read once.
 const BLOCK: usize = 32;
+/// Elements of short rows that are transformed by one call.
+const PACKED: usize = 1 << 11;
 /// Elements in a buffer from which on it has fewer rows.
 const LARGE_BUFFER: usize = 1 << 17;
 /// Elements for which another thread is worthwhile.
@@ -162,25 +165,51 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
     /// How many rows go through a buffer together.
     fn block(&self) -> usize {
         match self.rows.strides {
+            _ if self.is_packed() => (PACKED / self.kind.packed_length()).clamp(1, BLOCK),
             _ if self.fits_output() => 1,
             [1, 1] => 1,
             _ => (LARGE_BUFFER / self.kind.buffer_length()).clamp(4, BLOCK),
         }
     }
 
+    /// Whether rows are short and dense.
+    fn is_packed(&self) -> bool {
+        self.rows.strides == [1, 1] && 2 * self.kind.packed_length() <= PACKED && self.rows.count > 1
+    }
+
     /// # Safety
     /// Those of [`run_on_threads`](Self::run_on_threads), and no other thread uses these rows.
     unsafe fn run(&self, part: Range<usize>) -> Result<(), OutOfMemory> {
-        let mut scratch = Buffer::new(self.kind.scratch_length())?;
-        if self.fits_output() {
-            for row in part {
-                // SAFETY: the caller's.
-                unsafe { self.transform_in_output(row, scratch.numbers()) };
-            }
-            return Ok(());
-        }
-        // SAFETY: the caller's.
-        unsafe { self.run_in_blocks(part, scratch.numbers()) }
+        let mut scratch = Buffer::new(T::scratch_length(self.kind.plan()))?;
+        let (length, block) = (self.kind.buffer_length(), self.block());
+        let is_packed = self.is_packed();
+        // Rows whose length is a power of two would share few sets of a cache, so they are a cache line apart.
+        let pitch = match block {
+            _ if is_packed => self.kind.packed_length(),
+            1 => length,
+            _ => length + 64 / size_of::<[T; 2]>(),
+        };
+        let is_in_output = self.fits_output() && !is_packed;
+        let rows = if is_in_output { 0 } else { block.min(part.len()) };
+        let mut buffer = Buffer::new(pitch.saturating_mul(rows) + length)?;
+        let (scratch, buffer) = (scratch.numbers(), buffer.numbers());
+        with_processor_vectors(
+            #[inline(always)]
+            || {
+                for first in part.clone().step_by(block) {
+                    let rows = first..part.end.min(first + block);
+                    // SAFETY: the caller's.
+                    unsafe {
+                        match is_in_output {
+                            true => rows.for_each(|row| self.transform_in_output(row, scratch)),
+                            false if is_packed => self.transform_packed(rows, buffer, scratch),
+                            false => self.transform_in_buffer(rows, buffer, pitch, scratch),
+                        }
+                    }
+                }
+            },
+        );
+        Ok(())
     }
 
     /// Whether a row of the output can be the buffer.
@@ -189,8 +218,49 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
         fits && self.rows.strides[1] == 1
     }
 
+    /// Transforms dense rows by one call: one after another in the buffer, which has room for one more element than they need.
+    ///
+    /// # Safety
+    /// Those of [`run`](Self::run).
+    #[inline(always)]
+    unsafe fn transform_packed(&self, rows: Range<usize>, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
+        let (packed, [from_length, to_length]) = (self.kind.packed_length(), self.kind.lengths());
+        for (at, row) in rows.clone().enumerate() {
+            // An element past the packed ones is read before the next row overwrites it.
+            let buffer = &mut buffer[at * packed..][..self.kind.buffer_length()];
+            // SAFETY: the caller's.
+            self.kind.put_row(buffer, unsafe { self.source.row(self.rows.offsets(row)[0], from_length) });
+            self.kind.before(buffer);
+        }
+        T::transform(self.kind.plan(), &mut buffer[..rows.len() * packed], scratch);
+        for (at, row) in rows.enumerate() {
+            let buffer = &buffer[at * packed..][..packed];
+            // SAFETY: the caller's, and nothing is read through the source while this row is borrowed.
+            let out = unsafe { self.target.row(self.rows.offsets(row)[1], to_length) };
+            let Some(out) = K::as_buffer(out) else {
+                // SAFETY: the same row, of which there is no other borrow.
+                self.kind.take_row(buffer, self.factor, unsafe {
+                    self.target.row(self.rows.offsets(row)[1], to_length)
+                });
+                continue;
+            };
+            let count = packed.min(to_length);
+            out[..count].copy_from_slice(&buffer[..count]);
+            self.kind.after(out);
+            self.scale(out);
+        }
+    }
+
+    #[inline(always)]
+    fn scale(&self, row: &mut [[T; 2]]) {
+        if self.factor != T::ONE {
+            row.iter_mut().for_each(|[re, im]| (*re, *im) = (*re * self.factor, *im * self.factor));
+        }
+    }
+
     /// # Safety
     /// Those of [`run`](Self::run), and a row of the output fits.
+    #[inline(always)]
     unsafe fn transform_in_output(&self, row: usize, scratch: &mut [[T; 2]]) {
         let [from, to] = self.rows.offsets(row);
         // SAFETY: the caller's. Nothing is read through the source while this row is borrowed, unless it is other memory.
@@ -208,34 +278,32 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
             }
         }
         self.kind.transform(buffer, scratch);
-        if self.factor != T::ONE {
-            buffer.iter_mut().for_each(|[re, im]| (*re, *im) = (*re * self.factor, *im * self.factor));
-        }
+        self.scale(buffer);
     }
 
     /// # Safety
     /// Those of [`run`](Self::run).
-    unsafe fn run_in_blocks(&self, part: Range<usize>, scratch: &mut [[T; 2]]) -> Result<(), OutOfMemory> {
-        let (length, block) = (self.kind.buffer_length(), self.block());
-        // Rows whose length is a power of two would share few sets of a cache, so they are a cache line apart.
-        let pitch = if block == 1 { length } else { length + 64 / size_of::<[T; 2]>() };
-        let mut buffer = Buffer::new(pitch.saturating_mul(block.min(part.len())))?;
-        let buffer = buffer.numbers();
-        for first in part.clone().step_by(block) {
-            let rows = first..part.end.min(first + block);
-            // SAFETY: the caller's.
-            unsafe { self.load(rows.clone(), buffer, pitch) };
-            for row in buffer.chunks_exact_mut(pitch).take(rows.len()) {
-                self.kind.transform(&mut row[..length], scratch);
-            }
-            // SAFETY: the caller's.
-            unsafe { self.store(rows, buffer, pitch) };
+    #[inline(always)]
+    unsafe fn transform_in_buffer(
+        &self,
+        rows: Range<usize>,
+        buffer: &mut [[T; 2]],
+        pitch: usize,
+        scratch: &mut [[T; 2]],
+    ) {
+        let length = self.kind.buffer_length();
+        // SAFETY: the caller's.
+        unsafe { self.load(rows.clone(), buffer, pitch) };
+        for row in buffer.chunks_exact_mut(pitch).take(rows.len()) {
+            self.kind.transform(&mut row[..length], scratch);
         }
-        Ok(())
+        // SAFETY: the caller's.
+        unsafe { self.store(rows, buffer, pitch) };
     }
 
     /// # Safety
     /// Those of [`run`](Self::run).
+    #[inline(always)]
     unsafe fn load(&self, rows: Range<usize>, buffer: &mut [[T; 2]], pitch: usize) {
         let (count, stride) = (self.kind.lengths()[0], self.rows.strides[0]);
         let offsets = self.block_offsets(&rows, 0);
@@ -247,6 +315,16 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
             return;
         }
         // Neighbours in memory one after another.
+        if is_adjacent(&offsets[..rows.len()]) {
+            for index in 0..count {
+                // SAFETY: the caller's.
+                let line = unsafe { self.source.row(offsets[0] + index * stride, rows.len()) };
+                for (buffer, value) in buffer.chunks_exact_mut(pitch).zip(line) {
+                    self.kind.put(buffer, index, *value);
+                }
+            }
+            return;
+        }
         for index in 0..count {
             for (row, offset) in offsets.iter().enumerate().take(rows.len()) {
                 // SAFETY: the caller's.
@@ -258,6 +336,7 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
 
     /// # Safety
     /// Those of [`run`](Self::run).
+    #[inline(always)]
     unsafe fn store(&self, rows: Range<usize>, buffer: &[[T; 2]], pitch: usize) {
         let (count, stride) = (self.kind.lengths()[1], self.rows.strides[1]);
         let offsets = self.block_offsets(&rows, 1);
@@ -265,6 +344,16 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
             for (offset, buffer) in offsets.iter().zip(buffer.chunks(pitch)).take(rows.len()) {
                 // SAFETY: the caller's.
                 self.kind.take_row(buffer, self.factor, unsafe { self.target.row(*offset, count) });
+            }
+            return;
+        }
+        if is_adjacent(&offsets[..rows.len()]) {
+            for index in 0..count {
+                // SAFETY: the caller's.
+                let line = unsafe { self.target.row(offsets[0] + index * stride, rows.len()) };
+                for (buffer, to) in buffer.chunks_exact(pitch).zip(line) {
+                    *to = self.kind.take(buffer, index, self.factor);
+                }
             }
             return;
         }
@@ -278,6 +367,7 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
     }
 
     /// The offsets of the rows of a block in one of the arrays.
+    #[inline(always)]
     fn block_offsets(&self, rows: &Range<usize>, side: usize) -> [usize; BLOCK] {
         let mut offsets = [0; BLOCK];
         for (offset, row) in offsets.iter_mut().zip(rows.clone()) {
@@ -285,4 +375,9 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
         }
         offsets
     }
+}
+
+/// Whether each offset is one more than that before.
+fn is_adjacent(offsets: &[usize]) -> bool {
+    offsets.windows(2).all(|pair| pair[1] == pair[0] + 1)
 }

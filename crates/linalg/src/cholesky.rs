@@ -1,9 +1,9 @@
 //! Cholesky factorization, by recursion on halves.
 
 use crate::field::{Field, Real as _};
-use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::triangular::Triangular;
+use flambeau_vectorized::with_processor_vectors;
 
 /// Columns up to which a block is factored column by column.
 const LEAF: usize = 16;

@@ -2,7 +2,6 @@
 
 use crate::balance::Balance;
 use crate::field::Field;
-use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::qr::product_below_diagonal;
 use crate::reflector::norm;
@@ -11,6 +10,7 @@ use crate::schur::{Basis, Iteration, complex, hessenberg, negligible_size};
 use flambeau_core::Complex;
 use flambeau_gemm::scratch;
 use flambeau_parallel::for_each_task;
+use flambeau_vectorized::with_processor_vectors;
 
 /// The largest element of a vector while it is computed. Larger ones are scaled down, and the others with them.
 const LARGEST: f64 = 1e60;

@@ -2,13 +2,13 @@
 //! with Wilkinson's shift.
 
 use crate::field::Field;
-use crate::instructions::with_processor_vectors;
 use crate::matrix::MatrixMut;
 use crate::qr::product_below_diagonal;
 use crate::reflector::{add_multiple, dot, reflector};
 use crate::rotations::{Rotations, order_of};
 use crate::scaling::{Failure, Scale, scale};
 use flambeau_gemm::scratch;
+use flambeau_vectorized::with_processor_vectors;
 
 /// Sweeps for each eigenvalue after which the iteration is given up.
 const SWEEPS: usize = 30;

@@ -22,7 +22,6 @@ mod cholesky;
 mod eig;
 mod field;
 mod hermitian;
-mod instructions;
 mod lanes;
 mod ldl;
 mod lu;

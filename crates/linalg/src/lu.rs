@@ -2,9 +2,9 @@
 //! pivoting" (1997).
 
 use crate::field::Field;
-use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::triangular::Triangular;
+use flambeau_vectorized::with_processor_vectors;
 
 /// Columns up to which a panel is eliminated column by column.
 const LEAF: usize = 8;

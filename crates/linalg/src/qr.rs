@@ -1,9 +1,9 @@
 //! QR factorization by blocks of Householder reflectors, in LAPACK's format: `geqrf`, `orgqr` and `ormqr`.
 
 use crate::field::Field;
-use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::reflector::{Block, add_multiple, dot, reflector};
+use flambeau_vectorized::with_processor_vectors;
 
 /// Reflectors in a block.
 const BLOCK: usize = 32;

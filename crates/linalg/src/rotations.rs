@@ -5,10 +5,10 @@
 //! performance" (2014).
 
 use crate::field::Field;
-use crate::instructions::with_processor_vectors;
 use crate::matrix::MatrixMut;
 use flambeau_gemm::scratch;
 use flambeau_parallel::for_each_task;
+use flambeau_vectorized::with_processor_vectors;
 
 /// Rows of a panel.
 const PANEL: usize = 32;

@@ -3,7 +3,6 @@
 //! blocks of two rows: Francis, "The QR transformation" (1961).
 
 use crate::field::{Field, Real};
-use crate::instructions::with_processor_vectors;
 use crate::matrix::MatrixMut;
 use crate::qr::apply_adjoint;
 use crate::reflector::{add_multiple, reflector};
@@ -11,6 +10,7 @@ use crate::scaling::Failure;
 use flambeau_core::Complex;
 use flambeau_gemm::scratch;
 use flambeau_parallel::for_each_task;
+use flambeau_vectorized::with_processor_vectors;
 use std::ops::Range;
 
 /// Steps for each eigenvalue after which the iteration is given up.

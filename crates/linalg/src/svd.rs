@@ -2,13 +2,13 @@
 
 use crate::bidiagonal::iterate;
 use crate::field::Field;
-use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::qr::{apply_adjoint, householder_product};
 use crate::reflector::{add_multiple, reflector};
 use crate::rotations::{Rotations, order_of};
 use crate::scaling::{Failure, scale};
 use flambeau_gemm::scratch;
+use flambeau_vectorized::with_processor_vectors;
 
 /// The singular value decomposition `a = U S V'` of a matrix with at least as many rows as columns; that of another one is its
 /// adjoint's. `a` is overwritten with anything, `values` with the singular values in descending order.

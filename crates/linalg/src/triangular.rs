@@ -1,8 +1,8 @@
 //! Triangular systems, and inverses of triangular matrices.
 
 use crate::field::Field;
-use crate::instructions::with_processor_vectors;
 use crate::matrix::{Matrix, MatrixMut};
+use flambeau_vectorized::with_processor_vectors;
 
 /// Rows of a diagonal block that is solved without products of matrices.
 const LEAF: usize = 16;

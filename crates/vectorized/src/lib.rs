@@ -70,6 +70,7 @@ mod isa;
 mod lane;
 mod lanes;
 mod math;
+mod plain_loops;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -97,3 +98,4 @@ pub use lanes::{
     Vector,
 };
 pub use math::FloatElement;
+pub use plain_loops::with_processor_vectors;

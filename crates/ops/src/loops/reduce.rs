@@ -21,6 +21,7 @@ mod inner;
 mod log_sum_exp;
 mod moments;
 mod outer;
+mod outer_arg;
 mod row_float;
 mod small;
 mod source;
@@ -134,7 +135,7 @@ fn run_any(
     }
     with_targets(input, [out], mask, [kernel], |guarded, reduction, targets| {
         let source = Source::new(guarded, input, kernel)?;
-        if outer::suits(reduction) {
+        if outer::suits_fold(reduction) {
             outer::fold_outer(reduction, source, targets[0], fold);
         } else {
             inner::fold_inner(reduction, source, targets, [kernel.size()], fold);

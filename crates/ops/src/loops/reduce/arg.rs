@@ -2,10 +2,14 @@
 //! for more extreme than any number.
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
-use super::blocks::fold_dense_ordered;
-use super::fold::{OrderedFold, RowFold, computing_type};
+use super::any_fold::AnyFold;
+use super::blocks::{Folding, OrderedNumbers, fold_dense_ordered};
+use super::fold::{Epilogue, OrderedFold, RowFold, computing_type};
 use super::folds::{Maximum, Minimum};
-use super::targets::row_fold;
+use super::outer_arg::{AnyExtreme, Best, ImproveColumns, Level, Outputs};
+use super::source::Source;
+use super::targets::with_targets;
+use super::{inner, outer, outer_arg};
 use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{CodegenAnchor, Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch};
@@ -129,22 +133,93 @@ unsafe fn write<T>(to: *mut u8, value: T) {
     unsafe { to.cast::<T>().write_unaligned(value) }
 }
 
+impl<T> AnyExtreme for ArgFold<T>
+where
+    T: Element + PartialOrd + Convert,
+    ImproveColumns<T>: EveryIsa,
+{
+    unsafe fn improve(&self, level: &Level<'_>, best: Best) {
+        let work = ImproveColumns::<T> {
+            rows: level.rows.as_ptr(),
+            count: level.rows.len(),
+            extremes: level.extremes.cast(),
+            values: best.values.cast(),
+            indices: best.indices,
+            n: best.n,
+            first: level.first,
+            is_first: level.is_first,
+            largest: self.largest,
+        };
+        // SAFETY: this function's conditions.
+        unsafe { dispatch(work) }
+    }
+
+    unsafe fn merge(&self, best: Best, later: Best) {
+        let at = |of: Best, i: usize| (of.values.cast::<T>().wrapping_add(i), of.indices.wrapping_add(i));
+        for i in 0..best.n {
+            // SAFETY: this function's conditions.
+            unsafe {
+                let ((value, index), (later_value, later_index)) = (at(best, i), at(later, i));
+                let earlier = Extreme { value: value.read(), index: index.read() as usize };
+                let later = Extreme { value: later_value.read(), index: later_index.read() as usize };
+                let better = self.better(earlier, later);
+                value.write(better.value);
+                index.write(better.index as i64);
+            }
+        }
+    }
+}
+
+/// Finds the extremes by the loop that suits the geometry; the last of `outs` gets the indices, and the first of two the values.
+fn extremes<T, const M: usize>(
+    input: &Tensor,
+    outs: [&Tensor; M],
+    mask: DimMask,
+    results: [ScalarType; M],
+    largest: bool,
+) -> Result<()>
+where
+    T: Element + PartialOrd + Convert,
+    ArgFold<T>: RowFold<M> + AnyExtreme,
+    Folding<T, OrderedNumbers<Maximum>>: AnyFold,
+    Folding<T, OrderedNumbers<Minimum>>: AnyFold,
+{
+    let (dtype, prefetch) = (T::SCALAR_TYPE, Prefetch::for_fold(input));
+    let fold = ArgFold::<T> { largest, prefetch, element: PhantomData };
+    with_targets(input, outs, mask, results, |guarded, reduction, targets| {
+        let source = Source::new(guarded, input, dtype)?;
+        if !outer::suits(reduction) {
+            inner::fold_inner(reduction, source, targets, results.map(ScalarType::size), fold);
+            return Ok(());
+        }
+        let values = (M > 1).then_some(outer::Shared(targets[0]));
+        let outputs = Outputs { values, indices: outer::Shared(targets[M - 1]), size: results[0].size() };
+        let (max, min) = (Maximum::of(dtype), Minimum::of(dtype));
+        let max_fold =
+            Folding::<T, _>::new(OrderedNumbers(max), Epilogue::Identity, max.identity(), prefetch);
+        let min_fold =
+            Folding::<T, _>::new(OrderedNumbers(min), Epilogue::Identity, min.identity(), prefetch);
+        let folding: &dyn AnyFold = if largest { &max_fold } else { &min_fold };
+        outer_arg::arg_outer(reduction, source, outputs, folding, &fold);
+        Ok(())
+    })
+}
+
 /// The index of the extreme along one dimension, the first of equals or of NaNs.
 ///
 /// # Errors
-/// As [`row_fold`].
+/// `Busy` or `Aliasing` where memory may not be touched.
 pub(crate) fn arg_extreme(input: &Tensor, out: &Tensor, mask: DimMask, largest: bool) -> Result<()> {
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(through_computing, kernel, "argmax", T => {
-        let fold = ArgFold::<T> { largest, prefetch: Prefetch::for_fold(input), element: PhantomData };
-        row_fold(input, [out], mask, T::SCALAR_TYPE, [ScalarType::I64], fold)
+        extremes::<T, 1>(input, [out], mask, [ScalarType::I64], largest)
     })
 }
 
 /// The extreme along one dimension, and its index.
 ///
 /// # Errors
-/// As [`row_fold`].
+/// As [`arg_extreme`].
 pub(crate) fn extreme_with_index(
     input: &Tensor,
     values: &Tensor,
@@ -154,7 +229,6 @@ pub(crate) fn extreme_with_index(
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(through_computing, kernel, "max", T => {
-        let fold = ArgFold::<T> { largest, prefetch: Prefetch::for_fold(input), element: PhantomData };
-        row_fold(input, [values, indices], mask, T::SCALAR_TYPE, [T::SCALAR_TYPE, ScalarType::I64], fold)
+        extremes::<T, 2>(input, [values, indices], mask, [T::SCALAR_TYPE, ScalarType::I64], largest)
     })
 }

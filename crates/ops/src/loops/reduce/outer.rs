@@ -18,16 +18,26 @@ const LEVEL: usize = 64;
 const ROWS: usize = 16 * LEVEL;
 /// Rows converted at a time.
 const TILE_ROWS: usize = 8;
-/// Columns below which the inner reduction, which gathers rows, is faster.
+/// Columns below which the inner reduction, which gathers rows, is faster than one row at a time.
 const MIN_COLUMNS: usize = 8;
+/// Elements of adjacent short rows that are folded as one row.
+const PACKED: usize = 64;
 
-/// Whether the kept dimension is dense, and nearer in memory than the reduced ones.
+/// Whether the kept dimension is dense, nearer in memory than the reduced ones, and has enough columns.
 pub(super) fn suits(reduction: &Reduction) -> bool {
+    is_outer(reduction) && columns(reduction) >= MIN_COLUMNS
+}
+
+/// The same for a fold, whose rows may be packed.
+pub(super) fn suits_fold(reduction: &Reduction) -> bool {
+    is_outer(reduction) && columns(reduction) * rows_packed(reduction) >= MIN_COLUMNS
+}
+
+fn is_outer(reduction: &Reduction) -> bool {
     match (reduction.kept.first(), reduction.reduced.first()) {
         (Some(kept), Some(reduced)) => {
             kept.input == reduction.input.size() as i64
                 && kept.input < reduced.input
-                && kept.size as usize >= MIN_COLUMNS
                 && reduction.count() > 0
                 && reduction.outputs() > 0
         }
@@ -35,48 +45,113 @@ pub(super) fn suits(reduction: &Reduction) -> bool {
     }
 }
 
+fn columns(reduction: &Reduction) -> usize {
+    reduction.kept.first().map_or(1, |dim| dim.size as usize)
+}
+
+/// How many rows are folded as one: a power of two where rows are short and one follows another in memory.
+fn rows_packed(reduction: &Reduction) -> usize {
+    let columns = columns(reduction);
+    match &reduction.reduced[..] {
+        [dim] if 2 * columns <= PACKED && dim.input == (columns * reduction.input.size()) as i64 => {
+            1 << (PACKED / columns).ilog2()
+        }
+        _ => 1,
+    }
+}
+
 /// An address that the guards of the calling thread protect, or of memory that is split among its tasks.
 #[derive(Clone, Copy)]
-struct Shared(*mut u8);
+pub(super) struct Shared(pub(super) *mut u8);
 
 // SAFETY: every task writes its own part.
 unsafe impl Sync for Shared {}
 
 /// How a reduction is split into tasks: columns, then rows, then the other kept dimensions.
 #[derive(Clone, Copy)]
-struct Plan<'r> {
+pub(super) struct Plan<'r> {
     reduction: &'r Reduction,
     source: Source,
     fold: &'r dyn AnyFold,
     /// Words filled with the identity.
     identity: Words,
     columns: usize,
+    /// Rows that are folded as one, a divisor of [`ROWS`].
+    packed: usize,
     chunks: usize,
 }
 
 /// A task: the columns of one strip, the rows of one chunk.
-struct Task {
-    strip: usize,
+pub(super) struct Task {
+    pub(super) strip: usize,
     chunk: usize,
 }
 
-impl Plan<'_> {
-    /// Columns of the widest strip.
-    fn width(&self) -> usize {
-        COLUMNS.min(self.columns)
+impl<'r> Plan<'r> {
+    /// The plan of a reduction that [`suits`], row by row.
+    pub(super) fn new(reduction: &'r Reduction, source: Source, fold: &'r dyn AnyFold) -> Self {
+        let columns = columns(reduction);
+        // SAFETY: a fold's accumulators are of the type of its elements.
+        let identity = unsafe { fold.identity().repeated(source.size()) };
+        let chunks = reduction.count().div_ceil(ROWS);
+        Plan { reduction, source, fold, identity, columns, packed: 1, chunks }
+    }
+
+    /// Words filled with the identity.
+    pub(super) fn identity(&self) -> Words {
+        self.identity
+    }
+
+    pub(super) fn fold(&self) -> &'r dyn AnyFold {
+        self.fold
+    }
+
+    /// Bytes of an element of the kernel's type.
+    pub(super) fn element_size(&self) -> usize {
+        self.source.size()
+    }
+
+    /// Bytes between the outputs of neighbouring columns.
+    pub(super) fn output_stride(&self) -> isize {
+        self.reduction.kept.first().map_or(0, |dim| dim.output as isize)
+    }
+
+    /// Strips of columns, of all rows of strips.
+    pub(super) fn strips(&self) -> usize {
+        self.reduction.outputs() / self.columns * self.columns.div_ceil(COLUMNS)
+    }
+
+    /// Chunks of rows of each strip.
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks
+    }
+
+    /// The least number of tasks of a thread.
+    pub(super) fn grain(&self) -> usize {
+        (GRAIN / (self.width() * self.reduction.count().min(ROWS))).max(1)
+    }
+
+    /// Elements of the widest row that is folded.
+    pub(super) fn width(&self) -> usize {
+        COLUMNS.min(self.columns * self.packed)
     }
 
     /// How many words hold a row of accumulators.
-    fn words(&self) -> usize {
+    pub(super) fn words(&self) -> usize {
         (self.width() * self.source.size()).div_ceil(size_of::<Words>())
     }
 
-    fn task(&self, index: usize) -> Task {
+    pub(super) fn task(&self, index: usize) -> Task {
         Task { strip: index / self.chunks, chunk: index % self.chunks }
     }
 
+    /// The number of a task's first row.
+    pub(super) fn first_row(&self, task: &Task) -> usize {
+        task.chunk * ROWS
+    }
+
     /// The offsets of a strip's first column, and how many there are.
-    fn strip(&self, strip: usize) -> (isize, isize, usize) {
+    pub(super) fn strip(&self, strip: usize) -> (isize, isize, usize) {
         let strips = self.columns.div_ceil(COLUMNS);
         let first = strip % strips * COLUMNS;
         let counter = DimCounter::new(&self.reduction.kept, strip / strips * self.columns + first);
@@ -86,15 +161,9 @@ impl Plan<'_> {
 
 /// Folds rows into `to`.
 pub(super) fn fold_outer(reduction: &Reduction, source: Source, to: *mut u8, fold: &dyn AnyFold) {
-    let columns = reduction.kept.first().map_or(1, |dim| dim.size as usize);
-    let strips = reduction.outputs() / columns * columns.div_ceil(COLUMNS);
-    let chunks = reduction.count().div_ceil(ROWS);
-    // SAFETY: a fold's accumulators are of the type of its elements.
-    let identity = unsafe { fold.identity().repeated(source.size()) };
-    let plan = Plan { reduction, source, fold, identity, columns, chunks };
+    let plan = Plan { packed: rows_packed(reduction), ..Plan::new(reduction, source, fold) };
+    let (strips, chunks, grain) = (plan.strips(), plan.chunks, plan.grain());
     let to = Shared(to);
-    let per_task = columns.min(COLUMNS) * reduction.count().min(ROWS);
-    let grain = (GRAIN / per_task).max(1);
     if chunks == 1 {
         parallel_for(0..strips, grain, |range| {
             let mut work = Work::new(plan);
@@ -106,7 +175,7 @@ pub(super) fn fold_outer(reduction: &Reduction, source: Source, to: *mut u8, fol
         return;
     }
     let words = plan.words();
-    let mut partials = scratch::filled(identity, strips * chunks * words);
+    let mut partials = scratch::filled(plan.identity, strips * chunks * words);
     let slots = Shared(partials.as_mut_ptr().cast());
     parallel_for(0..strips * chunks, grain, |range| {
         let (mut work, slots) = (Work::new(plan), &slots);
@@ -154,56 +223,53 @@ fn combine(plan: &Plan<'_>, to: &mut [Words], from: &[Words], n: usize) {
 /// Writes the results of a strip's accumulators.
 fn write(plan: &Plan<'_>, strip: usize, row: &[Words], to: Shared) {
     let (_, offset, n) = plan.strip(strip);
-    let stride = plan.reduction.kept.first().map_or(0, |dim| dim.output);
     debug_assert!(n <= plan.width() && row.len() == plan.words());
     // SAFETY: the addresses of the output elements of this strip.
-    unsafe { plan.fold.write(row.as_ptr().cast(), n, to.0.wrapping_offset(offset), stride as isize) };
+    unsafe { plan.fold.write(row.as_ptr().cast(), n, to.0.wrapping_offset(offset), plan.output_stride()) };
 }
 
 /// Rows of accumulators; those of few columns need no allocation.
 type Accumulators = SmallVec<[Words; 16]>;
 
-/// The buffers of a thread.
-struct Work<'r> {
+/// The rows of the input, in memory or converted in tiles.
+pub(super) struct Rows<'r> {
     plan: Plan<'r>,
-    level: Accumulators,
-    total: Accumulators,
     tile: Accumulators,
     direct: bool,
 }
 
-impl<'r> Work<'r> {
-    fn new(plan: Plan<'r>) -> Self {
+impl<'r> Rows<'r> {
+    pub(super) fn new(plan: Plan<'r>) -> Self {
         let direct = plan.source.is_direct(plan.reduction.kept.first().map_or(0, |dim| dim.input));
-        let rows = |count: usize| SmallVec::from_elem(plan.identity, count * plan.words());
-        Work { plan, level: rows(1), total: rows(1), tile: rows(if direct { 0 } else { TILE_ROWS }), direct }
+        let rows = if direct { 0 } else { TILE_ROWS };
+        Rows { plan, tile: SmallVec::from_elem(plan.identity, rows * plan.words()), direct }
     }
 
-    fn fold(&mut self, task: &Task) {
+    pub(super) fn plan(&self) -> &Plan<'r> {
+        &self.plan
+    }
+
+    /// Calls `each` with the addresses of up to [`LEVEL`] rows of a task at a time, their number of elements, and the number of the first;
+    /// rows that are converted come in groups of [`TILE_ROWS`].
+    pub(super) fn each_group(&mut self, task: &Task, each: &mut dyn FnMut(&[*const u8], usize, usize)) {
         let (offset, _, n) = self.plan.strip(task.strip);
-        let start = task.chunk * ROWS;
-        let end = self.plan.reduction.count().min(start + ROWS);
-        self.total.fill(self.plan.identity);
-        let mut counter = DimCounter::new(&self.plan.reduction.reduced, start);
-        for first in (start..end).step_by(LEVEL) {
-            self.level.fill(self.plan.identity);
-            self.fold_level(offset, n, LEVEL.min(end - first), &mut counter);
-            combine(&self.plan, &mut self.total, &self.level, n);
-        }
-    }
-
-    fn fold_level(&mut self, offset: isize, n: usize, rows: usize, counter: &mut DimCounter<'_>) {
+        let (reduction, packed) = (self.plan.reduction, self.plan.packed);
+        let start = self.plan.first_row(task);
+        let end = reduction.count().min(start + ROWS);
+        let whole = end - (end - start) % packed;
+        let mut counter = DimCounter::new(&reduction.reduced, start);
         let mut addresses = [std::ptr::null(); LEVEL];
-        let group = if self.direct { LEVEL } else { TILE_ROWS };
-        for first in (0..rows).step_by(group) {
-            let count = group.min(rows - first);
-            for (i, address) in addresses[..count].iter_mut().enumerate() {
-                *address = self.row(offset + counter.input, n, i);
-                counter.advance(1);
+        // Rows packed, then those that are left.
+        for (rows, step) in [(start..whole, packed), (whole..end, 1)] {
+            let group = step * if self.direct { LEVEL } else { TILE_ROWS };
+            for first in rows.clone().step_by(group) {
+                let count = group.min(rows.end - first) / step;
+                for (i, address) in addresses[..count].iter_mut().enumerate() {
+                    *address = self.row(offset + counter.input, n * step, i);
+                    counter.advance(step);
+                }
+                each(&addresses[..count], n * step, first);
             }
-            let level = self.level.as_mut_ptr().cast();
-            // SAFETY: the rows have `n` elements, and a level takes as many.
-            unsafe { self.plan.fold.accumulate_rows(&addresses[..count], level, n, false) };
         }
     }
 
@@ -214,8 +280,58 @@ impl<'r> Work<'r> {
         }
         let to: *mut u8 = self.tile[index * self.plan.words()..].as_mut_ptr().cast();
         let stride = self.plan.reduction.input.size() as i64;
-        // SAFETY: the strip has `n` columns, and a row of the tile takes `COLUMNS`.
+        // SAFETY: there are `n` dense elements, and a row of the tile takes the widest.
         unsafe { self.plan.source.copy(offset, stride, to, self.plan.source.size() as i64, n) };
         to
     }
+}
+
+/// The buffers of a thread.
+struct Work<'r> {
+    rows: Rows<'r>,
+    level: Accumulators,
+    total: Accumulators,
+}
+
+impl<'r> Work<'r> {
+    fn new(plan: Plan<'r>) -> Self {
+        let row = || SmallVec::from_elem(plan.identity, plan.words());
+        Work { rows: Rows::new(plan), level: row(), total: row() }
+    }
+
+    /// Folds the rows of a task: those of a level first, then levels, then the rows that were packed.
+    fn fold(&mut self, task: &Task) {
+        let Work { rows, level, total } = self;
+        let plan = rows.plan;
+        total.fill(plan.identity);
+        level.fill(plan.identity);
+        let mut folded = 0;
+        rows.each_group(task, &mut |addresses, n, _| {
+            // SAFETY: the rows have `n` elements, and a level takes as many.
+            unsafe { plan.fold.accumulate_rows(addresses, level.as_mut_ptr().cast(), n, false) };
+            folded += addresses.len();
+            if folded >= LEVEL {
+                combine(&plan, total, level, plan.width());
+                level.fill(plan.identity);
+                folded = 0;
+            }
+        });
+        if folded > 0 {
+            combine(&plan, total, level, plan.width());
+        }
+        if plan.packed > 1 {
+            unpack(&plan, level, total);
+        }
+    }
+}
+
+/// Combines the accumulators of the rows that were folded as one, in order, into the first columns of `total`.
+fn unpack(plan: &Plan<'_>, level: &mut [Words], total: &mut [Words]) {
+    level.fill(plan.identity);
+    let from: *const u8 = total.as_ptr().cast();
+    let row = |index: usize| from.wrapping_add(index * plan.columns * plan.source.size());
+    let addresses: SmallVec<[*const u8; PACKED]> = (0..plan.packed).map(row).collect();
+    // SAFETY: each row has as many accumulators as there are columns, and all are inside `total`.
+    unsafe { plan.fold.accumulate_rows(&addresses, level.as_mut_ptr().cast(), plan.columns, true) };
+    total.copy_from_slice(level);
 }

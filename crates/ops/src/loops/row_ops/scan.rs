@@ -2,8 +2,11 @@
 //!
 //! Each sum depends on the one before, so that a loop element by element takes the latency of an addition for each. So the prefix sums
 //! of eight f32 are computed in parallel first, and added to the sum of the elements before them: in f64, where no order of f32 terms
-//! overflows. Products, and sums of f64, might overflow in another order, and are computed element by element.
+//! overflows. Products, and sums of f64, might overflow in another order, and are computed element by element. Where rows are not dense
+//! but their neighbours are, [`columns`] computes several rows at once, in the same order.
 #![expect(unsafe_code, reason = "reads the dense rows that `map_rows` gives")]
+
+mod columns;
 
 use super::map_rows::map_rows;
 use crate::tensor_iterator::DimMask;
@@ -66,6 +69,9 @@ pub(crate) fn scan_rows(input: &Tensor, out: &Tensor, mask: DimMask, scan: Scan)
     } else {
         ScalarType::I64
     };
+    if columns::scan_columns(input, out, mask, kernel, scan)? {
+        return Ok(());
+    }
     if (kernel, scan) == (ScalarType::F32, Scan::Sum) {
         return map_rows([input], out, mask, kernel, |_, [from], to, n| {
             // SAFETY: a row of `n` elements.
@@ -137,9 +143,9 @@ impl<I: Isa> Kernel<I, ()> for SumRow {
 
 /// The prefix sums of eight numbers: first of up to two, then four, then all (Hillis and Steele, Data parallel algorithms, 1986).
 #[inline(always)]
-fn prefix_sums(x: [f64; GROUP]) -> [f64; GROUP] {
-    let with = |x: [f64; GROUP], before: usize| {
-        std::array::from_fn(|i| if i >= before { x[i] + x[i - before] } else { x[i] })
-    };
-    with(with(with(x, 1), 2), 4)
+fn prefix_sums(mut x: [f64; GROUP]) -> [f64; GROUP] {
+    for before in [1, 2, 4] {
+        x = std::array::from_fn(|i| if i >= before { x[i] + x[i - before] } else { x[i] });
+    }
+    x
 }

@@ -50,7 +50,7 @@ fn with_size(self_: &Tensor, dim: i64, size: i64) -> DimVec {
 fn ensure_kind(name: &str, self_: &Tensor, complex: bool) -> Result<()> {
     let (dtype, kind) = (self_.dtype(), if complex { "complex" } else { "real floating point" });
     let fits = match complex {
-        true => dtype.is_complex(),
+        true => matches!(dtype, ScalarType::Complex64 | ScalarType::Complex128),
         false => matches!(dtype, ScalarType::F32 | ScalarType::F64),
     };
     ensure!(

@@ -13,7 +13,7 @@ use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, ensure};
 enum Driver {
     /// By a QR factorization, for matrices of full rank.
     Gels,
-    /// By singular values, which are not returned.
+    /// By a QR factorization where the rank is full, else by singular values, which are not returned.
     Gelsy,
     /// By singular values.
     Gelsd,
@@ -53,8 +53,15 @@ pub fn linalg_lstsq(
     );
     let [a, right] = broadcast_batches(NAME, self_, &right)?;
     let rcond = rcond.unwrap_or(epsilon(a.dtype()) * rows.max(columns) as f64);
-    let Solution { x, rank, values } =
-        if driver == Driver::Gels { by_qr(&a, &right)? } else { by_svd(&a, &right, rcond)? };
+    let Solution { x, rank, values } = match driver {
+        Driver::Gels => by_qr(&a, &right, rcond)?.0,
+        Driver::Gelsy if a.device().is_cpu() && a.numel() > 0 => match by_qr(&a, &right, rcond)? {
+            (solution, true) => solution,
+            _ => by_svd(&a, &right, rcond)?,
+        },
+        Driver::Gelsy | Driver::Gelsd => by_svd(&a, &right, rcond)?,
+    };
+    let rank = if driver == Driver::Gels { empty(&a, ScalarType::I64)? } else { rank };
     let full_rank = driver == Driver::Gels || is_full(&rank, columns)?;
     let residuals =
         if rows > columns && full_rank { squares(&a, &x, &right)? } else { empty(&a, a.dtype().to_real())? };
@@ -73,19 +80,38 @@ fn empty(like: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     new("linalg.lstsq", like, &[0], dtype)
 }
 
-/// A tall matrix: `R X = Q' b`. A wide one: its transpose is `Q R`, and `X = Q R'^-1 b`.
-fn by_qr(a: &Tensor, b: &Tensor) -> Result<Solution> {
+/// A tall matrix: `R X = Q' b`. A wide one: its transpose is `Q R`, and `X = Q R'^-1 b`. And whether all matrices are known to be of full
+/// rank.
+fn by_qr(a: &Tensor, b: &Tensor, rcond: f64) -> Result<(Solution, bool)> {
     let &[.., rows, columns] = a.sizes() else {
         bail!(Internal("linalg.lstsq"), "a matrix without dimensions")
     };
-    let x = if rows >= columns {
-        let (q, r) = ops::linalg_qr(a, "reduced")?;
+    let is_tall = rows >= columns;
+    let (q, r) = ops::linalg_qr(&if is_tall { a.clone() } else { mh(a)? }, "reduced")?;
+    let x = if is_tall {
         ops::linalg_solve_triangular(&r, &ops::matmul(&mh(&q)?, b)?, true, true, false)?
     } else {
-        let (q, r) = ops::linalg_qr(&mh(a)?, "reduced")?;
         ops::matmul(&q, &ops::linalg_solve_triangular(&mh(&r)?, b, false, true, false)?)?
     };
-    Ok(Solution { x, rank: empty(a, ScalarType::I64)?, values: empty(a, a.dtype().to_real())? })
+    let rank = Scalar::Int(rows.min(columns));
+    let rank = ops::full(batch_sizes(a), rank, Some(ScalarType::I64), None, Some(a.device()), None)?;
+    let is_regular = is_regular(&r, rcond)?;
+    Ok((Solution { x, rank, values: empty(a, a.dtype().to_real())? }, is_regular))
+}
+
+/// Whether the smallest singular value of each triangular matrix is above `rcond` times the largest: they are bounded by the Frobenius norms
+/// of the matrix and of its inverse.
+fn is_regular(r: &Tensor, rcond: f64) -> Result<bool> {
+    if !r.device().is_cpu() {
+        return Ok(false);
+    }
+    let one = ops::eye(r.size(-1)?, Some(r.dtype()), None, Some(r.device()), None)?;
+    let inverse = ops::linalg_solve_triangular(r, &one, true, true, false)?;
+    let norm = |of: &Tensor| ops::linalg_vector_norm(of, Scalar::Int(2), Some(&[-2, -1]), false, None);
+    let condition = ops::mul_tensor(&norm(r)?, &norm(&inverse)?)?;
+    let all =
+        ops::all(&ops::lt_scalar(&ops::mul_scalar(&condition, Scalar::Float(rcond))?, Scalar::Int(1))?)?;
+    ops::_local_scalar_dense(&all).map(|all| all.to_bool())
 }
 
 fn by_svd(a: &Tensor, b: &Tensor, rcond: f64) -> Result<Solution> {

@@ -223,13 +223,16 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
         NotImplemented,
         operator = "geometric_",
         argument = "self",
-        "\"geometric_\" not implemented for 'Bool'"
+        "\"geometric_\" not implemented for '{dtype}'"
     );
     let failure = (-p).ln_1p();
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
     let scale = 2f64.powi(-53);
-    let highest =
-        if dtype.is_floating_point() { range_of(dtype).1 } else { exact_integer_range(dtype).1 as f64 };
+    let highest = if dtype.is_floating_point() {
+        range_of(dtype).1
+    } else {
+        exact_integer_range("geometric_", dtype)?.1 as f64
+    };
     // Below 2^63, to which the maximum of i64 would be rounded in f64.
     let highest = highest.min(if dtype == ScalarType::I64 { 2f64.powi(63) - 1024.0 } else { f64::MAX });
     in_index_order(self_, |out| {
@@ -264,9 +267,10 @@ pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Gener
 }
 
 /// The range of consecutive integers that a type represents exactly, with both bounds.
-fn exact_integer_range(dtype: ScalarType) -> (i64, i64) {
+fn exact_integer_range(name: &str, dtype: ScalarType) -> Result<(i64, i64)> {
+    ensure!(!dtype.is_complex(), NotImplemented(name, "self"), "\"{name}\" not implemented for '{dtype}'");
     let bits = 8 * dtype.size() as u32;
-    match dtype {
+    Ok(match dtype {
         ScalarType::Bool => (0, 1),
         ScalarType::F16 => (-(1 << 11), 1 << 11),
         ScalarType::BF16 => (-(1 << 8), 1 << 8),
@@ -276,7 +280,7 @@ fn exact_integer_range(dtype: ScalarType) -> (i64, i64) {
         ScalarType::U64 => (0, i64::MAX),
         _ if dtype.is_signed() => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
         _ => (0, i64::MAX >> (63 - bits)),
-    }
+    })
 }
 
 /// The largest number with at most so many significant bits that is not above `value`.
@@ -318,7 +322,7 @@ fn fill_integers(self_: &Tensor, low: i64, count: u128, generator: Option<&Gener
 
 /// Fills with integers from 0 to the maximum of the type, or to the last of consecutive integers: 2^24 for `float32`.
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    let (_, highest) = exact_integer_range(self_.dtype());
+    let (_, highest) = exact_integer_range("random_", self_.dtype())?;
     fill_integers(self_, 0, highest as u128 + 1, generator)
 }
 
@@ -330,7 +334,7 @@ pub fn random_to(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Resu
 /// Fills with integers from `from` to below `to`, or to the maximum of the type.
 pub fn random_from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
-    let (lowest, highest) = exact_integer_range(dtype);
+    let (lowest, highest) = exact_integer_range("random_", dtype)?;
     let last = match to {
         Some(to) => {
             ensure!(

@@ -9,7 +9,7 @@ use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{DimMask, result_type};
 use bytemuck::Pod;
-use flambeau_core::{Complex, MemoryFormat, Result, ScalarType, ensure, shape};
+use flambeau_core::{Complex, MemoryFormat, Result, ScalarType, bail, ensure, shape};
 use std::ops::{Add, Mul};
 
 fn scan_meta(name: &str, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<TensorSpec> {
@@ -92,7 +92,8 @@ pub fn linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: boo
             ScalarType::F64 => recurrences::<f64>(s, block, reverse),
             ScalarType::Complex64 => recurrences::<Complex<f32>>(s, block, reverse),
             ScalarType::Complex128 => recurrences::<Complex<f64>>(s, block, reverse),
-            _ => recurrences::<f32>(s, block, reverse),
+            ScalarType::F32 => recurrences::<f32>(s, block, reverse),
+            other => bail!(NotImplemented(NAME, "self"), "\"{NAME}\" not implemented for '{other}'"),
         })?;
     }
     as_dtype(&made, dtype)

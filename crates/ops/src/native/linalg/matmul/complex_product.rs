@@ -5,7 +5,7 @@ use super::Batch;
 use crate::gemm::{ComplexGemm, Gemm, GemmElement, Isa, complex_gemm_batch};
 use crate::structured::{TensorSpec, with_guards};
 use crate::{Tensor, ops, scratch};
-use flambeau_core::{Complex, Element, Result, Scalar, ScalarType};
+use flambeau_core::{Complex, Element, Result, Scalar, ScalarType, bail};
 
 /// `out = alpha * a b`, plus `beta` times an addend if there is one.
 pub(super) fn scaled_product(
@@ -33,7 +33,8 @@ pub(super) fn scaled_product(
 fn product(name: &str, operands: [&Tensor; 3]) -> Result<()> {
     match operands[2].dtype() {
         ScalarType::Complex64 => product_of::<f32>(name, operands),
-        _ => product_of::<f64>(name, operands),
+        ScalarType::Complex128 => product_of::<f64>(name, operands),
+        other => bail!(NotImplemented(name, "self"), "\"{name}\" not implemented for '{other}'"),
     }
 }
 

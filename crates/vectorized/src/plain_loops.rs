@@ -5,7 +5,7 @@
 //! have the same bits for every instruction set.
 #![expect(unsafe_code, reason = "enters functions of an instruction set")]
 
-use flambeau_vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
+use crate::{CodegenAnchor, Isa, Kernel, dispatch};
 
 /// Loops as a kernel.
 struct Loops<F>(F);
@@ -23,8 +23,14 @@ impl<I: Isa, R, F: FnOnce() -> R> Kernel<I, R> for Loops<F> {
 
 /// Calls `loops`, which is compiled for each instruction set: it, and the functions with loops that it calls, must be
 /// `#[inline(always)]`.
+///
+/// ```
+/// let mut x = [1.0f32, 2.0, 3.0];
+/// flambeau_vectorized::with_processor_vectors(#[inline(always)] || x.iter_mut().for_each(|x| *x *= 2.0));
+/// assert_eq!(x, [2.0, 4.0, 6.0]);
+/// ```
 #[inline]
-pub(crate) fn with_processor_vectors<R>(loops: impl FnOnce() -> R) -> R {
+pub fn with_processor_vectors<R>(loops: impl FnOnce() -> R) -> R {
     // SAFETY: the kernel has no conditions.
     unsafe { dispatch(Loops(loops)) }
 }
