@@ -49,6 +49,11 @@ pub trait OperatorInfo: Sync {
 /// operator skips are removed from every call in any case.
 const PROFILER: u64 = DispatchKeySet::of(DispatchKey::Profiler).bits();
 
+/// Whether an operator that is an implicit composite is one for calls of this key, so that the key's kernels see its parts.
+pub(crate) fn takes_composites_apart(key: DispatchKey) -> bool {
+    key.is_layout() || matches!(key, DispatchKey::Autograd | DispatchKey::Python)
+}
+
 /// An operator's call with its arguments in a list.
 pub(super) type BoxedCall = fn(&[Value]) -> Result<Vec<Value>>;
 
@@ -294,7 +299,7 @@ impl Table {
             _ if key.is_backend() => {
                 &[DispatchKey::CompositeExplicitAutograd, DispatchKey::CompositeImplicitAutograd]
             }
-            _ if key.is_layout() || key == DispatchKey::Autograd => &[DispatchKey::CompositeImplicitAutograd],
+            _ if takes_composites_apart(key) => &[DispatchKey::CompositeImplicitAutograd],
             _ => &[],
         };
         if let Some(kernel) = self.registered(key)? {
