@@ -86,7 +86,7 @@ impl PyOperator {
     }
 
     #[getter]
-    fn returns<'py>(&self) -> Vec<Declaration<'py>> {
+    fn returns<'py>(&self, _py: Python<'py>) -> Vec<Declaration<'py>> {
         let declared = |result: &flambeau_schema::Return| {
             let (letters, writes) = alias(result.alias.as_ref());
             (result.name.clone(), result.ty.to_string(), None, false, letters, writes)

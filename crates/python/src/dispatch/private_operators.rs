@@ -1,9 +1,40 @@
-//! Operators that PyTorch does not have, for classes and modes taken apart into those that it has.
+//! Operators that PyTorch does not have or does not call: classes and modes see those that it calls instead.
 
 use super::below_autograd;
 use flambeau_core::{DispatchKey, Result, Scalar, bail};
-use flambeau_ops::dispatch::{BoxedKernel, BoxedRegistration, Call, Value, inventory};
+use flambeau_ops::dispatch::{BoxedKernel, BoxedRegistration, Call, OperatorInfo, Value, inventory};
 use flambeau_ops::{Tensor, ops};
+
+/// `x + 2`, which PyTorch calls `add.Tensor` with a number for a tensor.
+struct NumberAsTensor(&'static dyn OperatorInfo);
+
+impl BoxedKernel for NumberAsTensor {
+    fn call(&self, call: &Call<'_>) -> Result<Vec<Value>> {
+        let mut arguments = call.arguments.to_vec();
+        if let Some(Value::Scalar(number)) = arguments.get(1) {
+            arguments[1] = Tensor::wrapped_number(*number)?.into();
+        }
+        let _below = below_autograd();
+        self.0.call_boxed(&arguments)
+    }
+}
+
+macro_rules! numbers_as_tensors {
+    ($($number:ident => $tensor:ident,)*) => {$(
+        inventory::submit!(BoxedRegistration::new(&ops::$number, DispatchKey::Python, &NumberAsTensor(&ops::$tensor)));
+    )*};
+}
+
+numbers_as_tensors! {
+    ADD_SCALAR => ADD_TENSOR,
+    ADD__SCALAR => ADD__TENSOR,
+    SUB_SCALAR => SUB_TENSOR,
+    SUB__SCALAR => SUB__TENSOR,
+    MUL_SCALAR => MUL_TENSOR,
+    MUL__SCALAR => MUL__TENSOR,
+    DIV_SCALAR => DIV_TENSOR,
+    DIV__SCALAR => DIV__TENSOR,
+}
 
 /// `_linear(input, weight, bias)` as `t` and `addmm` or `matmul`, as PyTorch does `linear`.
 struct Linear;

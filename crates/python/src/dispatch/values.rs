@@ -303,7 +303,7 @@ pub(super) fn results(schema: &OperatorSchema, returned: &Object<'_>) -> PyResul
     for (at, (result, item)) in
         returns.iter().zip(&items).enumerate().filter(|(at, _)| schema.written[*at].is_none())
     {
-        let is_missing_tensor = item.is_none() && result.ty == Type::Base(BaseType::Tensor);
+        let is_missing_tensor = tensor_in(item).is_none() && result.ty == Type::Base(BaseType::Tensor);
         match value_of(item, &result.ty)?.filter(|_| !is_missing_tensor) {
             Some(value) => values.push(value),
             None => {
