@@ -1,7 +1,7 @@
 //! Operators by their schemas: any of them called from Python, kernels written in Python, and the dispatch key `Python`, by which
 //! classes (`__torch_dispatch__`) and modes see calls below autograd.
 //!
-//! What is policy, such as the order in which modes and classes are asked, is in `flambeau._dispatch` and `flambeau.library`.
+//! What is policy, such as the order in which modes and classes are called, is in `flambeau._dispatch` and `flambeau.library`.
 
 mod kernels;
 mod operator;
@@ -39,6 +39,19 @@ fn _call_below_autograd<'py>(
     crate::call::call_named(function, args.clone(), kwargs)
 }
 
+/// Calls a function of Python's with classes and modes out of force: objects are treated as plain tensors.
+#[pyfunction]
+#[pyo3(signature = (function, args, kwargs = None))]
+fn _call_below_dispatch<'py>(
+    function: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _below = below_autograd();
+    let _plain = ThreadKeysGuard::exclude(DispatchKey::Python.into());
+    crate::call::call_named(function, args.clone(), kwargs)
+}
+
 thread_local! {
     /// The exclusions that Python has entered on this thread, innermost last.
     static ENTERED: RefCell<Vec<ThreadKeysGuard>> = const { RefCell::new(Vec::new()) };
@@ -72,6 +85,7 @@ fn _set_dispatch_mode_active(active: bool) -> bool {
 
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_call_below_autograd, module)?)?;
+    module.add_function(wrap_pyfunction!(_call_below_dispatch, module)?)?;
     module.add_function(wrap_pyfunction!(_enter_below_autograd, module)?)?;
     module.add_function(wrap_pyfunction!(_leave_below_autograd, module)?)?;
     module.add_function(wrap_pyfunction!(_set_dispatch_mode_active, module)?)?;

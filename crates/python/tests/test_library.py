@@ -12,6 +12,7 @@ import flambeau as fl
 from flambeau import nn
 from flambeau.library import Library, OpCheckError, custom_op, infer_schema, opcheck
 from flambeau.profiler import profile
+from wrapper_classes import LoggingMode, TwoTensor
 
 aten = fl.ops.aten
 NAMES = iter(range(10**6))
@@ -147,7 +148,7 @@ def test_define_and_impl():
         assert fl.ops.testscope.scaled(fl.ones(1)).tolist() == [5.0]
 
 
-def test_a_second_registration_names_both_places():
+def test_a_second_registration_names_both_locations():
     name = fresh()
     fl.library.define(name, "(Tensor x) -> Tensor")
     fl.library.impl(name, "cpu", lambda x: x + 1)
@@ -184,8 +185,21 @@ def test_an_implicit_composite_is_differentiable():
 
 def test_kernels_for_the_librarys_own_operators():
     with fl.library._scoped_library("aten", "IMPL") as library:
-        library.impl("frac", lambda x: x * 0 + 42, "Meta", allow_override=True)
+        with pytest.raises(RuntimeError, match="aten::frac: the library has a kernel for CPU"):
+            library.impl("frac", lambda x: x * 0 + 42, "CPU")
+        seen = []
+
+        def observed(x):
+            seen.append(x.shape)
+            return fl._flambeau._call_below_dispatch(aten.frac.default, (x,))
+
+        library.impl("frac", observed, "Python")
+        with LoggingMode():
+            assert aten.frac.default(fl.tensor([1.5])).tolist() == [0.5]
+        assert seen == [(1,)]
+    with LoggingMode():
         assert aten.frac.default(fl.tensor([1.5])).tolist() == [0.5]
+    assert seen == [(1,)]
 
 
 # Custom operators.
@@ -258,7 +272,7 @@ def test_without_a_derivative_a_backward_pass_is_an_error():
         return x * x
 
     x = fl.ones(2, requires_grad=True)
-    message = f"Trying to backward through {op._qualname}.default but no autograd formula was registered"
+    message = f"Trying to backward through {op._opoverload} but no autograd formula was registered"
     with pytest.raises(RuntimeError, match=re.escape(message)):
         op(x).sum().backward()
     assert x.grad is None
@@ -377,8 +391,6 @@ def test_kernels_by_type_of_device():
 
 
 def test_rules_for_classes_and_modes():
-    from wrapper_classes import LoggingMode, TwoTensor
-
     op = cube()
     plain = op(TwoTensor(fl.tensor([1.0]), fl.tensor([2.0])))
     assert type(plain) is TwoTensor and plain.a.tolist() == [1.0] and plain.b.tolist() == [8.0]
@@ -398,8 +410,6 @@ def test_rules_for_classes_and_modes():
 
 
 def test_a_custom_operator_goes_through_the_backward_of_a_wrapper():
-    from wrapper_classes import TwoTensor
-
     op = cube()
     x = TwoTensor(fl.tensor([2.0]), fl.tensor([3.0])).requires_grad_()
     op(x).sum().backward()

@@ -48,7 +48,7 @@ rules: dict[tuple[Any, type], Any] = {}
 
 
 def dispatch(func: Any, objects: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Asks the innermost mode, then the classes of the objects, until one does not return NotImplemented."""
+    """Calls the innermost mode, then the classes of the objects, until one does not return NotImplemented."""
     objects = _one_of_each_class(objects) if len(objects) > 1 else objects
     types = tuple(type(value) for value in objects)
     if _active.modes:
@@ -83,8 +83,8 @@ def _one_of_each_class(objects: list[Any]) -> list[Any]:
 
 
 def _disabled_torch_dispatch_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """The `__torch_dispatch__` of classes that compute with nothing themselves."""
-    return func(*args, **(kwargs or {}))
+    """The `__torch_dispatch__` of `Tensor`: the operator on the objects' own elements, without classes and modes."""
+    return _flambeau._call_below_dispatch(func, tuple(args), kwargs)
 
 
 def has_dispatch(cls: type) -> bool:

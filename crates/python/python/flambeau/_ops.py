@@ -209,7 +209,7 @@ class OpOverloadPacket:
         return f"{self._namespace}.{self._opname}"
 
 
-# Other places where a name is looked for, in order: functions of a namespace and a name that return what it is, or None.
+# Other sources in which a name is looked for, in order: functions of a namespace and a name that return what it is, or None.
 finders: list[Callable[[str, str], Any]] = []
 
 

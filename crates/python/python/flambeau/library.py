@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from ._library import batching as _batching, custom as _custom, places as _places, registration as _registration
+from ._library import batching as _batching, custom as _custom, locations as _locations, registration as _registration
 from ._library.checks import OpCheckError as OpCheckError, opcheck as opcheck
 from ._library.custom import CustomOpDef as CustomOpDef, custom_op as custom_op
 from ._library.registration import Library as Library, scoped_library as _scoped_library
@@ -25,14 +25,11 @@ __all__ = [
     "Library",
     "custom_op",
     "define",
-    "fallthrough_kernel",
     "get_ctx",
-    "get_kernel",
     "impl",
     "impl_abstract",
     "infer_schema",
     "opcheck",
-    "register_autocast",
     "register_autograd",
     "register_fake",
     "register_kernel",
@@ -68,8 +65,8 @@ def _decorated(func: Any, register: Callable[[Any], None]) -> Any:
 def define(qualname: Any, schema: Any = None, *, lib: Library | None = None, tags: Any = ()) -> Any:
     """Defines the operator "mylib::name" of the schema "(Tensor x) -> Tensor"; with a library and a schema a decorator for its kernel."""
     if isinstance(qualname, Library):
-        name = qualname.define(schema)
-        return lambda function: (qualname.impl(name, function), function)[1]
+        library, name = qualname, qualname.define(schema)
+        return _decorated(None, lambda function: library.impl(name, function))
     if not isinstance(qualname, str):
         raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
     namespace, separator, name = qualname.partition("::")
@@ -113,7 +110,7 @@ def register_fake(op: Any, func: Any = None, /, *, lib: Library | None = None, _
     def register(function: Any) -> None:
         if custom is not None:
             if allow_override:
-                _places.forget(custom._qualname, "a fake kernel")
+                _locations.forget(custom._qualname, "a fake kernel")
             custom.register_fake(function)
             return
         overload = _registration.overload_of(op)
@@ -146,11 +143,6 @@ def register_torch_dispatch(op: Any, torch_dispatch_class: type, func: Any = Non
     return _decorated(func, lambda function: _custom.register_rule(overload, torch_dispatch_class, function))
 
 
-def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> None:
-    """Refused: autocast knows the library's operators only."""
-    raise NotImplementedError("register_autocast: autocast casts the arguments of the library's operators only; cast inside the operator")
-
-
 def _custom_operator(op: Any) -> CustomOpDef | None:
     if isinstance(op, CustomOpDef):
         return op
@@ -170,16 +162,6 @@ class FakeImplCtx:
 def get_ctx() -> FakeImplCtx:
     """What a fake kernel may ask for."""
     return FakeImplCtx()
-
-
-def get_kernel(op: Any, dispatch_key: str) -> Any:
-    """Refused: a kernel is called through its operator."""
-    raise NotImplementedError("get_kernel: a kernel is called through its operator only")
-
-
-def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Refused: a key without a kernel is skipped."""
-    raise NotImplementedError("fallthrough_kernel() should never be called: a key without a kernel is skipped")
 
 
 def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), schema: Any = None) -> Any:

@@ -79,6 +79,7 @@ impl Backward for NoFormula {
 
     fn backward(&self, _: &Context<'_>, _: &Gradients) -> Result<Gradients> {
         let (name, overload) = self.0.split_once('.').unwrap_or((self.0, "default"));
+        let name = name.replace("::", ".");
         let message = format!(
             "Trying to backward through {name}.{overload} but no autograd formula was registered. Please use register_autograd to add one."
         );

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyList;
 
-/// Asks the modes and the classes.
+/// Calls the modes and the classes.
 pub(super) struct PythonKey;
 
 inventory::submit!(BoxedRegistration::fallback(DispatchKey::Python, &PythonKey));
@@ -38,7 +38,7 @@ impl BoxedKernel for PythonKey {
         let schema = schema_of(call.operator)?;
         let results = Python::attach(|py| {
             let _below = below_autograd();
-            ask(py, call, schema)
+            call_front_end(py, call, schema)
         });
         let results = results.map_err(error_from_python)?;
         count_writes(schema, call.arguments);
@@ -46,7 +46,7 @@ impl BoxedKernel for PythonKey {
     }
 }
 
-fn ask(py: Python<'_>, call: &Call<'_>, schema: &'static OperatorSchema) -> PyResult<Vec<Value>> {
+fn call_front_end(py: Python<'_>, call: &Call<'_>, schema: &'static OperatorSchema) -> PyResult<Vec<Value>> {
     static DISPATCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let dispatch = DISPATCH.get_or_try_init(py, || {
         PyResult::Ok(py.import("flambeau._dispatch")?.getattr("dispatch")?.unbind())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import Tensor, _flambeau
+from flambeau.autograd.gradcheck import GradcheckError
 from flambeau.utils import _pytree as pytree
 from flambeau.utils._python_dispatch import TorchDispatchMode
 
@@ -35,7 +36,7 @@ class OpCheckError(Exception):
 class _Call:
     """An operator and arguments, of which each test gets copies."""
 
-    def __init__(self, overload: Any, args: Any, kwargs: Any, tolerances: dict[str, float]) -> None:
+    def __init__(self, overload: Any, args: Any, kwargs: Any, tolerances: dict[str, Any]) -> None:
         self.overload, self.tolerances = overload, tolerances
         self.args, self.kwargs = overload._op.bind(tuple(args), dict(kwargs or {}))
         self.schema = overload._schema
@@ -210,7 +211,7 @@ def _test_gradcheck(call: _Call) -> None:
     inputs, function = _doubled(call)
     try:
         flambeau.autograd.gradcheck(function, inputs, check_undefined_grad=False)
-    except flambeau.autograd.gradcheck.GradcheckError as error:
+    except GradcheckError as error:
         raise OpCheckError(f"the derivative is not that of the operator: {error}") from None
 
 
@@ -229,7 +230,7 @@ def _test_tangents(call: _Call) -> None:
         return
     try:
         flambeau.autograd.gradcheck(function, inputs, check_forward_ad=True, check_backward_ad=False, check_undefined_grad=False)
-    except flambeau.autograd.gradcheck.GradcheckError as error:
+    except GradcheckError as error:
         raise OpCheckError(f"the tangents are not those of the operator: {error}") from None
 
 
@@ -281,7 +282,7 @@ def opcheck(
     unknown = sorted(set(tests) - set(_FUNCTIONS))
     if unknown:
         raise ValueError(f"opcheck: expected test_utils among {sorted(_FUNCTIONS)} but got {unknown}")
-    tolerances = {name: value for name, value in (("atol", atol), ("rtol", rtol)) if value is not None}
+    tolerances: dict[str, Any] = {name: value for name, value in (("atol", atol), ("rtol", rtol)) if value is not None}
     call = _Call(registration.overload_of(op), args, kwargs, tolerances)
     found: dict[str, Any] = {}
     for test in tests:

@@ -6,7 +6,7 @@ import contextlib
 
 from flambeau import Tensor, _dispatch, _flambeau, _ops
 
-from . import batching, derivatives, places, registration, schemas
+from . import batching, derivatives, locations, registration, schemas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class CustomOpDef:
         if self._opoverload._schema.is_mutable and not self._opoverload._schema.returns:
             return None
         raise RuntimeError(
-            f"There was no fake impl registered for {self}. This is necessary for tensors on the device meta, which have no elements. "
-            f"Please use `{self._init_fn.__name__}.register_fake` to add a fake impl."
+            f"There was no fake impl registered for {self}. This is necessary for torch.compile/export/fx tracing to work, and for tensors "
+            f"on the device meta. Please use `{self._init_fn.__name__}.register_fake` to add an fake impl."
         )
 
     def _checked(self, function: Callable[..., Any], device_type: str | None) -> Callable[..., Any]:
@@ -90,8 +90,8 @@ class CustomOpDef:
             if identity in seen:
                 raise RuntimeError(
                     f"{self._qualname} (with implementation in {function.__module__}): The output of this custom operator (1) must not also "
-                    "be an input to this custom operator and (2) may not alias any inputs to this custom operator or other returns. The most "
-                    "common way to trigger this error is if we have y = custom_op(x) and y and x are the same Tensor. Please instead return "
+                    "be an input to this custom operator and (2) may not alias any inputs to this custom operator or other returns. The usual "
+                    "cause of this error is that we have y = custom_op(x) and y and x are the same Tensor. Please instead return "
                     "a clone of the offending output tensor(s) (e.g. return x.clone()) or refactor the custom operator to not return y."
                 )
             seen.add(identity)
@@ -110,7 +110,7 @@ class CustomOpDef:
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Makes a function the kernel for the device meta: it returns tensors of the right sizes and types."""
-        places.register(self._qualname, "a fake kernel")
+        locations.register(self._qualname, "a fake kernel")
         self._abstract_fn = fn
         return fn
 
@@ -138,10 +138,6 @@ class CustomOpDef:
 
         return register if fn is None else register(fn)
 
-    def register_autocast(self, device_type: str, cast_inputs: Any, /) -> None:
-        """Refused: autocast knows the library's operators only."""
-        raise NotImplementedError("register_autocast: autocast casts the arguments of the library's operators only; cast inside the operator")
-
     @contextlib.contextmanager
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
         """Inside it, the kernel for a type of devices is in force or not; without it the first function is called."""
@@ -155,7 +151,7 @@ class CustomOpDef:
 
 def register_rule(overload: Any, torch_dispatch_class: type, function: Callable[..., Any]) -> None:
     """Sets what a class or a mode does with an operator, instead of its `__torch_dispatch__`."""
-    places.register(overload.name(), f"a rule for {torch_dispatch_class.__name__}")
+    locations.register(overload.name(), f"a rule for {torch_dispatch_class.__name__}")
     _dispatch.rules[overload, torch_dispatch_class] = function
 
 

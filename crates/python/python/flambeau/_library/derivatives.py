@@ -21,7 +21,8 @@ class _Call:
 
 def _flat(values: Any) -> tuple[list[Any], Any]:
     """The items of lists among the values, and how to put them together again."""
-    items, shapes = [], []
+    items: list[Any] = []
+    shapes: list[int | None] = []
     for value in values:
         if isinstance(value, (list, tuple)):
             items.extend(value)

@@ -6,7 +6,7 @@ import contextlib
 
 from flambeau import _flambeau, _ops
 
-from . import places
+from . import locations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # The keys of the kernels for types of devices.
 KEYS_OF_DEVICES = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "privateuseone": "PrivateUse1"}
 _KINDS = ("DEF", "IMPL", "FRAGMENT")
-# The operators that were defined, with their libraries, and the places of libraries of the kind "DEF".
+# The operators that were defined, with their libraries, and the locations of libraries of the kind "DEF".
 defined: dict[str, Library] = {}
 with_formula: set[str] = set()
 _definitions: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Library:
         self._op_defs: list[str] = []
         self._kernels: list[tuple[str, str, Any]] = []
         if kind == "DEF":
-            here = places.here()
+            here = locations.here()
             if ns in _definitions:
                 raise RuntimeError(
                     f"Only a single library of kind DEF can define the operators of the namespace {ns}; use the kind FRAGMENT for several. "
@@ -92,9 +92,11 @@ class Library:
         name = head.rpartition("::")[2]
         qualified = f"{self.ns}::{name}"
         if qualified in defined:
-            places.register(qualified, "its definition")
+            locations.register(qualified, "its definition")
+        if _flambeau._find_operator(qualified) is not None:
+            raise RuntimeError(f"{qualified}: the library has an operator of that name already; it cannot be defined again at {locations.here()}")
         _flambeau._define_operator(schema if "::" in head else f"{self.ns}::{schema.strip()}")
-        places.register(qualified, "its definition", allow_override=True)
+        locations.register(qualified, "its definition", allow_override=True)
         defined[qualified] = self
         self._op_defs.append(qualified)
         _ops.forget(qualified)
@@ -119,8 +121,13 @@ class Library:
         if overload.namespace != self.ns:
             raise RuntimeError(f"{overload}: expected an operator of the library's namespace, {self.ns}")
         name = overload.name()
-        places.register(name, f"a kernel for {key}", allow_override)
-        self._kernels.append((name, f"a kernel for {key}", overload._op.register(key, fn)))
+        if name not in defined and overload._op.has_kernel(key) and not allow_override:
+            raise RuntimeError(f"{name}: the library has a kernel for {key}; `allow_override=True` replaces it until the process ends")
+        locations.register(name, f"a kernel for {key}", allow_override)
+        replaces = name not in defined and overload._op.has_kernel(key)
+        kernel = overload._op.register(key, fn)
+        if not replaces:
+            self._kernels.append((name, f"a kernel for {key}", kernel))
         if name in defined and key in (*KEYS_OF_DEVICES.values(), "CompositeExplicitAutograd"):
             if not overload._op.has_kernel("CompositeImplicitAutograd"):
                 overload._op.add_autograd()
@@ -132,13 +139,13 @@ class Library:
     def _destroy(self) -> None:
         for name, what, kernel in self._kernels:
             kernel.withdraw()
-            places.forget(name, what)
+            locations.forget(name, what)
         for name in self._op_defs:
             with_formula.discard(name)
             if defined.pop(name, None) is not None:
                 _flambeau._undefine_operator(name)
                 _ops.forget(name)
-                places.forget(name)
+                locations.forget(name)
         self._kernels, self._op_defs = [], []
         if self.kind == "DEF":
             _definitions.pop(self.ns, None)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class _ParameterMeta(type(Tensor)):
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
     """A wrapper that was made a parameter is an instance too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -40,8 +40,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                     f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance "
                     f"of the same type, but return type {type(made).__name__} was found instead."
                 )
-            made._is_param = True
-            return made
+            made.__dict__["_is_param"] = True
+            return made  # type: ignore[return-value]
         return Tensor._make_subclass(cls, data.detach(), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

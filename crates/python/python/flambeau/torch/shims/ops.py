@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Overloads:
-    """A function in the place of an operator, whose overloads are itself."""
+    """A function that stands for an operator, whose overloads are itself."""
 
     def __init__(self, name: str, function: Any) -> None:
         self.__name__, self._function = name, function

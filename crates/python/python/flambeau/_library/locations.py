@@ -1,4 +1,4 @@
-"""Where operators and kernels were registered: a second registration is an error that names both places."""
+"""Where operators and kernels were registered: a second registration is an error that names both locations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
-_places: dict[tuple[str, str], str] = {}
+_locations: dict[tuple[str, str], str] = {}
 
 
 def here() -> str:
@@ -25,13 +25,13 @@ def here() -> str:
 def register(name: str, what: str, allow_override: bool = False) -> None:
     """Notes a registration, which must be the first of its kind for the operator."""
     now = here()
-    before = _places.get((name, what))
+    before = _locations.get((name, what))
     if before is not None and not allow_override:
         raise RuntimeError(f"{name}: {what} is registered already, at {before}; this is a second registration, at {now}")
-    _places[name, what] = now
+    _locations[name, what] = now
 
 
 def forget(name: str, what: str | None = None) -> None:
     """Forgets a registration, or all of an operator."""
-    for key in [key for key in _places if key[0] == name and what in (None, key[1])]:
-        del _places[key]
+    for key in [key for key in _locations if key[0] == name and what in (None, key[1])]:
+        del _locations[key]
