@@ -129,7 +129,7 @@ def _make_wrapper_subclass(
 ) -> Any:
     """An object of `cls` with sizes, strides, a dtype and a device, and no elements: `__torch_dispatch__` says what operators do."""
     if not has_dispatch(cls):
-        raise RuntimeError(f"{cls.__name__} must define __torch_dispatch__")
+        raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
     if layout != _flambeau.strided:
         raise NotImplementedError(f"_make_wrapper_subclass: expected the layout flambeau.strided but got {layout}")
     if strides is None and memory_format is not None:

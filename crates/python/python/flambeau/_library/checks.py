@@ -113,7 +113,7 @@ def _check_aliases(call: _Call, args: Any, kwargs: Any, results: Any) -> None:
                 own = argument.alias_info.before_set if argument.alias_info is not None else set()
                 shares = any(_storage(tensor) == _storage(other) for other in _tensors(value))
                 if shares and not (letters & own):
-                    raise OpCheckError(f"Argument {argument.name} is not defined to alias output {index} but was aliasing")
+                    raise OpCheckError(f"Argument {argument.name} is not defined to alias output but was aliasing")
             if not letters and _storage(tensor) in seen:
                 raise OpCheckError(f"Outputs {seen[_storage(tensor)]} and {index} alias unexpectedly")
             seen[_storage(tensor)] = str(index)

@@ -95,14 +95,12 @@ def _pop_mode_temporarily(k: Any = None) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _disable_current_modes() -> Iterator[list[Any]]:
-    """Inside it no mode is active."""
-    modes = _dispatch.stack()
-    for _ in modes:
-        _dispatch.leave()
+    """Inside it no mode is active; it gives those that are again afterwards, the innermost first."""
+    modes = [_dispatch.leave() for _ in _dispatch.stack()]
     try:
         yield modes
     finally:
-        for mode in modes:
+        for mode in reversed(modes):
             _dispatch.enter(mode)
 
 
