@@ -174,7 +174,7 @@ pub fn undefine(name: &str) -> Result<()> {
 
 impl DefinedOperator {
     fn registered(&self, key: DispatchKey) -> Option<&'static dyn BoxedKernel> {
-        self.kernels.iter().find(|(of, _)| *of == key).map(|(_, kernel)| *kernel)
+        self.kernels.iter().find(|(of, kernel)| *of == key && kernel.is_in_force()).map(|(_, kernel)| *kernel)
     }
 
     /// The kernel of the highest of `keys` that has one, and that key.
@@ -190,7 +190,9 @@ impl DefinedOperator {
             if let Some(kernel) = self.registered(key).or(composite) {
                 return Ok((key, kernel));
             }
-            let may_fall_back = key.is_backend() || key.is_layout() || key == DispatchKey::Python;
+            let may_fall_back = key.is_backend()
+                || key.is_layout()
+                || matches!(key, DispatchKey::Python | DispatchKey::Batched);
             if may_fall_back && let Some(kernel) = fallback(key)? {
                 return Ok((key, kernel));
             }
@@ -239,6 +241,9 @@ impl OperatorInfo for DefinedOperator {
         self.kernels.push((key, kernel));
         Ok(())
     }
+
+    /// Each call selects its kernel.
+    fn select_again(&self, _: DispatchKey) {}
 }
 
 fn profiler_input(tensor: &Tensor) -> profiler::Input {

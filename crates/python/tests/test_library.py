@@ -187,6 +187,10 @@ def test_kernels_for_the_librarys_own_operators():
     with fl.library._scoped_library("aten", "IMPL") as library:
         with pytest.raises(RuntimeError, match="aten::frac: the library has a kernel for CPU"):
             library.impl("frac", lambda x: x * 0 + 42, "CPU")
+        library.impl("frac", lambda x: x * 0 + 42, "CPU", allow_override=True)
+        assert aten.frac.default(fl.tensor([1.5])).tolist() == [42.0]
+    assert aten.frac.default(fl.tensor([1.5])).tolist() == [0.5]
+    with fl.library._scoped_library("aten", "IMPL") as library:
         seen = []
 
         def observed(x):

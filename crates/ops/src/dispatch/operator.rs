@@ -43,6 +43,9 @@ pub trait OperatorInfo: Sync {
     /// For an operator with kernels of a signature, `InvalidArgument` where the key is the name of several keys, and `NotImplemented`
     /// where it was defined without [`boxing!`](crate::boxing).
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()>;
+
+    /// Has the next call with `key` select its kernel anew, after one is no longer [in force](BoxedKernel::is_in_force).
+    fn select_again(&self, key: DispatchKey);
 }
 
 /// Every call has this key, so that a profiler sees all threads. While operators skip it, it costs nothing: the keys that an
@@ -353,6 +356,13 @@ impl Table {
         self.register(key, boxing)
     }
 
+    fn select_again(&self, key: DispatchKey) {
+        if let Some(slot) = self.slots.get(key as usize) {
+            slot.store(std::ptr::null_mut(), Ordering::Release);
+            self.skipped.fetch_and(!DispatchKeySet::of(key).bits() | PROFILER, Ordering::Relaxed);
+        }
+    }
+
     fn register(&self, key: DispatchKey, kernel: *mut ()) -> Result<()> {
         self.slot(key)?;
         self.slots[key as usize].store(kernel, Ordering::Release);
@@ -384,5 +394,9 @@ impl<F: KernelFn> OperatorInfo for Operator<F> {
 
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {
         self.table.register_boxed(key, kernel)
+    }
+
+    fn select_again(&self, key: DispatchKey) {
+        self.table.select_again(key);
     }
 }

@@ -10,7 +10,7 @@ use flambeau_ops::dispatch::{
     register_fallback,
 };
 use flambeau_ops::{Tensor, ops, registry};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Unary = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 
@@ -216,4 +216,42 @@ fn a_front_end_sees_all_operators_but_implicit_composites() {
         panic!("a tensor")
     };
     assert_eq!(two.item::<f32>().unwrap(), 2.0);
+}
+
+/// A kernel that gives nine, as long as it is in force.
+struct Nine(AtomicBool);
+
+impl BoxedKernel for Nine {
+    fn call(&self, _: &Call<'_>) -> Result<Vec<Value>> {
+        Ok(vec![Tensor::from(9.0f32).into()])
+    }
+
+    fn is_in_force(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_kernel_out_of_force_is_skipped() {
+    static NINE: Nine = Nine(AtomicBool::new(true));
+    static SWITCHED: Operator<Unary> = Operator::new(
+        "switched",
+        "switched(Tensor x) -> Tensor",
+        &[
+            Kernel::new(DispatchKey::CompositeExplicitAutograd, (|_, _| Ok(Tensor::from(3.0f32))) as Unary),
+            boxing!(SWITCHED: Unary, x),
+        ],
+        none,
+    );
+    let called = || {
+        let x = Tensor::from([1.0f32]);
+        let (keys, kernel) = SWITCHED.select(x.key_set()).unwrap();
+        kernel(keys, &x).unwrap().item::<f32>().unwrap()
+    };
+    assert_eq!(called(), 3.0);
+    SWITCHED.register_boxed(DispatchKey::Cpu, &NINE).unwrap();
+    assert_eq!(called(), 9.0);
+    NINE.0.store(false, Ordering::Relaxed);
+    SWITCHED.select_again(DispatchKey::Cpu);
+    assert_eq!(called(), 3.0);
 }

@@ -24,10 +24,11 @@ pub(super) struct PythonKernel {
 }
 
 impl BoxedKernel for PythonKernel {
+    fn is_in_force(&self) -> bool {
+        self.in_force.load(Ordering::Acquire)
+    }
+
     fn call(&self, call: &Call<'_>) -> Result<Vec<Value>> {
-        if !self.in_force.load(Ordering::Acquire) {
-            return withdrawn(call);
-        }
         let schema = schema_of(call.operator)?;
         let results = Python::attach(|py| {
             let (args, kwargs) = values::python_arguments(py, schema, call.arguments, true)?;
@@ -39,19 +40,6 @@ impl BoxedKernel for PythonKernel {
         let results = results.map_err(error_from_python)?;
         distinct(results, call.arguments)
     }
-}
-
-/// The call of a kernel whose library was destroyed.
-#[cold]
-fn withdrawn(call: &Call<'_>) -> Result<Vec<Value>> {
-    if call.key.is_backend() {
-        bail!(
-            NotImplemented(call.operator.name()),
-            "its kernel for {} belonged to a library that was destroyed",
-            call.key
-        );
-    }
-    call.below(call.arguments)
 }
 
 /// The results of a kernel without those that are arguments: a result gets a history of its own, which would replace the argument's.

@@ -30,13 +30,18 @@ pub(super) struct PyOperator {
 
 /// A kernel that Python registered: it can be put out of force, but not freed, since a thread may be in it.
 #[pyclass(frozen, name = "_RegisteredKernel", module = "flambeau")]
-struct Registered(Arc<AtomicBool>);
+struct Registered {
+    operator: &'static dyn OperatorInfo,
+    key: DispatchKey,
+    in_force: Arc<AtomicBool>,
+}
 
 #[pymethods]
 impl Registered {
     /// Puts the kernel out of force.
     fn withdraw(&self) {
-        self.0.store(false, Ordering::Release);
+        self.in_force.store(false, Ordering::Release);
+        self.operator.select_again(self.key);
     }
 }
 
@@ -106,7 +111,7 @@ impl PyOperator {
         let is_recorded = key >= DispatchKey::Autograd && key != DispatchKey::CompositeExplicitAutograd;
         let kernel = PythonKernel { function, in_force: in_force.clone(), is_recorded };
         self.operator.register_boxed(key, Box::leak(Box::new(kernel))).map_err(raise)?;
-        Ok(Registered(in_force))
+        Ok(Registered { operator: self.operator, key, in_force })
     }
 
     /// Has backward passes through the operator be errors until it has a derivative.

@@ -122,12 +122,9 @@ class Library:
             raise RuntimeError(f"{overload}: expected an operator of the library's namespace, {self.ns}")
         name = overload.name()
         if name not in defined and overload._op.has_kernel(key) and not allow_override:
-            raise RuntimeError(f"{name}: the library has a kernel for {key}; `allow_override=True` replaces it until the process ends")
+            raise RuntimeError(f"{name}: the library has a kernel for {key}; `allow_override=True` replaces it while the library exists")
         locations.register(name, f"a kernel for {key}", allow_override)
-        replaces = name not in defined and overload._op.has_kernel(key)
-        kernel = overload._op.register(key, fn)
-        if not replaces:
-            self._kernels.append((name, f"a kernel for {key}", kernel))
+        self._kernels.append((name, f"a kernel for {key}", overload._op.register(key, fn)))
         if name in defined and key in (*KEYS_OF_DEVICES.values(), "CompositeExplicitAutograd"):
             if not overload._op.has_kernel("CompositeImplicitAutograd"):
                 overload._op.add_autograd()
