@@ -8,6 +8,8 @@
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+use flambeau_schema as schema;
+
 mod derivatives;
 mod emit;
 pub mod formula;
@@ -16,7 +18,6 @@ mod naming;
 mod native_functions;
 mod rust_enums;
 mod rust_interface;
-mod schema;
 mod source;
 mod stub;
 mod variants;

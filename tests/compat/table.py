@@ -35,7 +35,6 @@ PARTLY = {
     "torch.jit.fork": "makes the call at once",
     "torch.jit.script": "gives back the function or module, which runs as it is",
     "torch.jit.trace": "gives back the function or module, which runs as it is",
-    "torch.library.register_fake": "gives back the function, which is never called",
     "torch.load": "tensors of all devices are loaded to the host; old files, from before PyTorch 1.6, are not read",
     "torch.nn.DataParallel": "calls the module: there is one device",
     "torch.nn.SyncBatchNorm": "normalises by the batch of this process: there is one",

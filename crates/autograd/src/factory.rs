@@ -1,6 +1,9 @@
 //! New tensors without history: uninitialised, of zeros or ones, or a copy in another type or on another device.
 
-use flambeau_core::{Device, Geometry, Result, Scalar, ScalarType, Storage, TensorImpl};
+use crate::alias;
+use flambeau_core::{
+    Device, DispatchKey, DispatchKeySet, Geometry, Result, Scalar, ScalarType, Storage, TensorImpl,
+};
 use flambeau_ops::{Tensor, ops};
 
 /// An uninitialised tensor, row-major.
@@ -41,6 +44,7 @@ pub(crate) fn ones_like(like: &Tensor) -> Result<Tensor> {
     match like.dtype() {
         ScalarType::F32 if has_one_element_on_cpu(like) => return from_bytes_like(like, &1f32.to_ne_bytes()),
         ScalarType::F64 if has_one_element_on_cpu(like) => return from_bytes_like(like, &1f64.to_ne_bytes()),
+        _ if alias::is_wrapper(like) => return ops::ones_like(like, None, None, None, None, None),
         _ => {}
     }
     let made = empty(like.sizes(), like.dtype(), like.device())?;
@@ -49,11 +53,15 @@ pub(crate) fn ones_like(like: &Tensor) -> Result<Tensor> {
 }
 
 fn has_one_element_on_cpu(tensor: &Tensor) -> bool {
-    tensor.numel() == 1 && tensor.device().is_cpu()
+    const KEYS: DispatchKeySet = DispatchKeySet::BACKENDS.union(DispatchKeySet::of(DispatchKey::Python));
+    tensor.numel() == 1 && tensor.key_set().and(KEYS) == DispatchKeySet::of(DispatchKey::Cpu)
 }
 
 /// A copy of `tensor` with elements of type `dtype`.
 pub(crate) fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    if alias::is_wrapper(tensor) {
+        return ops::_to_copy(tensor, Some(dtype), None, None, None, false, None);
+    }
     let made = empty(tensor.sizes(), dtype, tensor.device())?;
     ops::copy_(&made, tensor, false)?;
     Ok(made)

@@ -32,7 +32,7 @@ keys! {
     PrivateUse3,
     /// Chooses a backend where no tensor argument does.
     BackendSelect,
-    /// Tensor subclasses of a Python front end, below autograd.
+    /// Tensor subclasses and modes of a Python front end, below autograd.
     Python,
     /// Records which base a view looks at.
     ADInplaceOrView,
@@ -238,6 +238,16 @@ pub fn apply_thread_keys(keys: DispatchKeySet) -> DispatchKeySet {
 #[inline]
 pub fn creation_keys() -> DispatchKeySet {
     THREAD.with(|thread| DispatchKeySet(thread.creation.get()))
+}
+
+/// Has calls on this thread pass through `keys` whatever the tensors, or no longer; returns which of them did before. For what is
+/// entered and left by separate calls, such as the modes of a front end; within one function use [`ThreadKeysGuard::include`].
+pub fn set_included(keys: DispatchKeySet, on: bool) -> DispatchKeySet {
+    THREAD.with(|thread| {
+        let before = thread.include.get();
+        thread.include.set(if on { before | keys.0 } else { before & !keys.0 });
+        DispatchKeySet(before & keys.0)
+    })
 }
 
 /// Changes this thread's keys until it is dropped, which restores what was before. Guards are to be dropped in reverse order.

@@ -59,7 +59,9 @@ pub use allocator::{Allocator, DataPtr};
 pub use autograd_meta::{AutogradMeta, AutogradMetaBox};
 pub use complex::Complex;
 pub use device::{Device, DeviceType};
-pub use dispatch_key::{DispatchKey, DispatchKeySet, ThreadKeysGuard, apply_thread_keys, creation_keys};
+pub use dispatch_key::{
+    DispatchKey, DispatchKeySet, ThreadKeysGuard, apply_thread_keys, creation_keys, set_included,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use float8::{F8E4M3FN, F8E5M2, F8E8M0FNU};
 pub use generator::{Generator, GeneratorState, Philox, manual_seed};

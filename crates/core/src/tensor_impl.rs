@@ -4,7 +4,7 @@
 //!
 //! 1. Every size is at least 0, every stride at least 0, the product of the sizes is `numel`, below 2^63, and there are
 //!    [`MAX_DIMS`] dimensions at most.
-//! 2. Unless `numel` is 0, or the layout is not strided, the elements are inside the storage:
+//! 2. Unless `numel` is 0, or the layout is not strided, or the storage has no bytes that guards would give out, the elements are inside the storage:
 //!    `(offset + extent + 1) * size(dtype) <= nbytes`. Storages grow but never shrink, so elements that were inside stay inside.
 //! 3. Every geometry that a tensor has had lives as long as the `TensorImpl`: references to it stay valid when an in-place
 //!    operator (`resize_`, `t_`) replaces it, which happens under the storage's exclusive lock.
@@ -375,6 +375,29 @@ impl TensorImpl {
             None => crate::bail!(Internal, "a new tensor has another owner"),
         }
         Ok(made)
+    }
+
+    /// A tensor that has a geometry but no elements: guards refuse its storage, and calls go to the kernels of `keys`, which know what it
+    /// stands for.
+    ///
+    /// # Errors
+    /// The device's, where it has no crate.
+    pub fn without_elements(
+        geometry: Geometry,
+        dtype: ScalarType,
+        device: Device,
+        keys: DispatchKeySet,
+    ) -> Result<IntrusivePtr<TensorImpl>> {
+        let storage = Storage::without_bytes(backend::resolve(device)?);
+        let device = storage.device();
+        let made = Self::build(storage, device, |dst| *dst = geometry, dtype, false);
+        made.add_keys(keys);
+        Ok(made)
+    }
+
+    /// Counts a write that no guard of this storage saw, since the elements are elsewhere.
+    pub fn count_write(&self) {
+        self.storage.advance_version();
     }
 
     /// The same storage with other sizes, strides and offset. The geometry is built where it stays, as in the functions below:

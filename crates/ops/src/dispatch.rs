@@ -30,12 +30,14 @@ mod schema;
 
 pub use crate::{boxing, observed, operator, register};
 pub use boxed::{Arguments, FromValue, FromValues, IntoValues, Parameter, Value};
+pub(crate) use boxed_kernel::fallback;
 pub use boxed_kernel::{BoxedKernel, BoxedRegistration, Call, register_fallback};
 pub use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard};
 #[doc(hidden)]
 pub use inventory;
 pub use kernel::{Kernel, KernelFn};
 pub use observed::Observed;
+pub(crate) use operator::takes_composites_apart;
 pub use operator::{Operator, OperatorInfo};
 pub use operator_macro::name_of;
 pub use registration::Registration;

@@ -4,7 +4,10 @@
 
 use crate::Tensor;
 use crate::append_list::AppendList;
-use crate::dispatch::{BoxedKernel, Call, DispatchKey, DispatchKeySet, OperatorInfo, Value, factory_keys};
+use crate::dispatch::{
+    BoxedKernel, Call, DispatchKey, DispatchKeySet, OperatorInfo, Value, factory_keys, fallback,
+    takes_composites_apart,
+};
 use crate::ops::OPERATORS;
 use flambeau_core::{Result, apply_thread_keys, bail, ensure, profiler};
 use std::collections::HashMap;
@@ -30,6 +33,11 @@ impl Definition {
 
 static DEFINED: AppendList<&'static DefinedOperator> = AppendList::new();
 
+/// The operators that were defined and not withdrawn, newest first.
+fn in_force() -> impl Iterator<Item = &'static DefinedOperator> {
+    DEFINED.iter().copied().filter(|operator| !operator.is_withdrawn.load(Ordering::Acquire))
+}
+
 /// Every operator that exists now: the library's in the order of its file, then the others.
 ///
 /// ```
@@ -37,7 +45,7 @@ static DEFINED: AppendList<&'static DefinedOperator> = AppendList::new();
 /// ```
 pub fn operators() -> impl Iterator<Item = &'static dyn OperatorInfo> {
     let linked = inventory::iter::<Definition>.into_iter().map(|definition| definition.operator);
-    let defined = DEFINED.iter().map(|operator| *operator as &dyn OperatorInfo);
+    let defined = in_force().map(|operator| operator as &dyn OperatorInfo);
     OPERATORS.iter().copied().chain(linked).chain(defined)
 }
 
@@ -80,8 +88,8 @@ pub fn find(name: &str) -> Result<&'static dyn OperatorInfo> {
         _ => {}
     }
     // The list is newest first: of two threads that defined one name, the first has it.
-    match DEFINED.iter().filter(|operator| operator.name == name).last() {
-        Some(operator) => Ok(*operator),
+    match in_force().filter(|operator| operator.name == name).last() {
+        Some(operator) => Ok(operator),
         None => bail!(InvalidArgument, "expected the name of an operator but got {name:?}"),
     }
 }
@@ -92,6 +100,8 @@ struct DefinedOperator {
     schema: &'static str,
     kernels: AppendList<(DispatchKey, &'static dyn BoxedKernel)>,
     is_observed: AtomicBool,
+    /// Whether it was [undefined](undefine): calls that hold it still work, but its name is free.
+    is_withdrawn: AtomicBool,
 }
 
 /// Makes an operator of `schema`, `mine::cube(Tensor self) -> Tensor`, without kernels:
@@ -129,6 +139,7 @@ pub fn define(schema: &str) -> Result<&'static dyn OperatorInfo> {
         schema,
         kernels: AppendList::new(),
         is_observed: AtomicBool::new(false),
+        is_withdrawn: AtomicBool::new(false),
     }));
     DEFINED.push(operator);
     let is_first = find(operator.name).is_ok_and(|first| std::ptr::addr_eq(first, operator));
@@ -136,9 +147,34 @@ pub fn define(schema: &str) -> Result<&'static dyn OperatorInfo> {
     Ok(operator)
 }
 
+/// Frees the name of an operator that was defined while the program runs. Nothing is deallocated: a thread may be in it.
+///
+/// # Errors
+/// `InvalidArgument` where there is no such operator.
+///
+/// ```
+/// use flambeau_ops::registry;
+///
+/// registry::define("mine::twice(Tensor self) -> Tensor")?;
+/// registry::undefine("mine::twice")?;
+/// assert!(registry::find("mine::twice").is_err());
+/// registry::define("mine::twice(Tensor self, int times) -> Tensor")?;
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+pub fn undefine(name: &str) -> Result<()> {
+    let Some(operator) = in_force().filter(|operator| operator.name == name).last() else {
+        bail!(
+            InvalidArgument("undefine"),
+            "expected an operator that was defined at run time but got {name:?}"
+        )
+    };
+    operator.is_withdrawn.store(true, Ordering::Release);
+    Ok(())
+}
+
 impl DefinedOperator {
     fn registered(&self, key: DispatchKey) -> Option<&'static dyn BoxedKernel> {
-        self.kernels.iter().find(|(of, _)| *of == key).map(|(_, kernel)| *kernel)
+        self.kernels.iter().find(|(of, kernel)| *of == key && kernel.is_in_force()).map(|(_, kernel)| *kernel)
     }
 
     /// The kernel of the highest of `keys` that has one, and that key.
@@ -148,12 +184,16 @@ impl DefinedOperator {
                 _ if key.is_backend() => self
                     .registered(DispatchKey::CompositeExplicitAutograd)
                     .or_else(|| self.registered(DispatchKey::CompositeImplicitAutograd)),
-                _ if key.is_layout() || key == DispatchKey::Autograd => {
-                    self.registered(DispatchKey::CompositeImplicitAutograd)
-                }
+                _ if takes_composites_apart(key) => self.registered(DispatchKey::CompositeImplicitAutograd),
                 _ => None,
             };
             if let Some(kernel) = self.registered(key).or(composite) {
+                return Ok((key, kernel));
+            }
+            let may_fall_back = key.is_backend()
+                || key.is_layout()
+                || matches!(key, DispatchKey::Python | DispatchKey::Batched);
+            if may_fall_back && let Some(kernel) = fallback(key)? {
                 return Ok((key, kernel));
             }
             // A lower key would drop the history or a tangent silently, or read elements that do not exist.
@@ -201,6 +241,9 @@ impl OperatorInfo for DefinedOperator {
         self.kernels.push((key, kernel));
         Ok(())
     }
+
+    /// Each call selects its kernel.
+    fn select_again(&self, _: DispatchKey) {}
 }
 
 fn profiler_input(tensor: &Tensor) -> profiler::Input {

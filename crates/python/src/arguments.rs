@@ -10,7 +10,7 @@ mod numbers_first;
 mod signature;
 mod values;
 
-pub(crate) use accepts::{dtype_of_number, is_number, scalar_of};
+pub(crate) use accepts::{dtype_of_number, is_index, is_number, scalar_of};
 pub(crate) use bind::{Arguments, Given};
 pub(crate) use mismatch::type_name;
 pub(crate) use signature::{
@@ -18,7 +18,7 @@ pub(crate) use signature::{
     int, ints, layout, memory_format, optional_tensors, out, outs, scalar, scalars, string, tensor,
     tensor_or_number, tensors,
 };
-pub(crate) use values::{LARGE, device_of, dtype_of};
+pub(crate) use values::{LARGE, device_of, dtype_of, ints_of};
 
 use crate::overrides;
 use crate::tensor::uncounted;

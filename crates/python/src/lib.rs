@@ -15,6 +15,7 @@
 //! | `autograd` | gradients, hooks, modes |
 //! | `numpy`, `dlpack`, `buffer`, `foreign` | exchange with other libraries, without a copy |
 //! | `overrides` | classes that override operators, `__flambeau_function__` |
+//! | `dispatch` | operators by their schemas, kernels in Python, and the key `Python` of classes and modes |
 //! | `profiler` | what took how long |
 //! | `storage`, `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | `serialization` | files: tensors and plain values, also those that PyTorch wrote |
@@ -30,6 +31,7 @@ mod buffer;
 mod call;
 mod cuda;
 mod cycles;
+mod dispatch;
 mod dlpack;
 mod errors;
 mod foreign;
@@ -76,6 +78,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cuda::install(module)?;
     numpy::install(module)?;
     overrides::install(module)?;
+    dispatch::install(module)?;
     profiler::install(module)?;
     dlpack::install(module)?;
     buffer::install(module)?;

@@ -47,6 +47,14 @@ pub(crate) fn has_overrides(given: &Given<'_, '_>) -> bool {
     ANY.load(Ordering::Relaxed) && ON.get() && (MODE.get() || values(given).any(has_override))
 }
 
+/// The same for a call by value.
+pub(crate) fn has_overrides_in(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> bool {
+    let named = || kwargs.is_some_and(|kwargs| kwargs.values().iter().any(|value| has_override(&value)));
+    ANY.load(Ordering::Relaxed)
+        && ON.get()
+        && (MODE.get() || args.iter_borrowed().any(|value| has_override(&value)) || named())
+}
+
 fn values<'a, 'py>(given: &Given<'a, 'py>) -> impl Iterator<Item = &'a Object<'py>> {
     given.receiver.into_iter().chain(given.positional).chain(given.named)
 }

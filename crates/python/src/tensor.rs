@@ -23,7 +23,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub(crate) use attribute_store::AttributeStore;
-pub(crate) use construct::without_history;
+pub(crate) use construct::{new_object_of, without_history};
 pub(crate) use data::uncounted;
 
 /// Puts the functions that make tensors into the module.

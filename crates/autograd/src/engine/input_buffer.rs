@@ -1,5 +1,6 @@
 //! The gradients that a node has received so far, summed as they arrive. PyTorch's `InputBuffer`.
 
+use crate::alias;
 use crate::graph::gradients::Gradients;
 use flambeau_core::{Result, Scalar, shape};
 use flambeau_ops::native::pointwise::accumulate::accumulate_;
@@ -33,6 +34,7 @@ pub(super) fn add(buffer: &mut Gradients, input_nr: u32, grad: Tensor, create_gr
 }
 
 fn sum_of(sum: Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
+    let create_graph = create_graph || alias::refuses_kernels(&sum, &grad);
     if !create_graph && can_write(&sum) {
         accumulate_(&sum, &grad)?;
         return Ok(sum);

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "promises that its node begins with the header")]
 
 use super::meta::{GRAD, Variable, variable};
+use crate::alias;
 use crate::factory;
 use crate::graph::gradients::Gradients;
 use crate::graph::hooks::{NodeHooks, Retaining};
@@ -100,7 +101,7 @@ fn accumulate(leaf: &Tensor, variable: &Variable, grad: Tensor, create_graph: bo
     loop {
         let before = variable.state.lock().grad.clone();
         match (&before, &first) {
-            (Some(before), Some(grad)) if !create_graph => {
+            (Some(before), Some(grad)) if !create_graph && !alias::refuses_kernels(before, grad) => {
                 return accumulate_(before, grad);
             }
             (Some(before), Some(grad)) => {
@@ -132,6 +133,9 @@ fn accumulate(leaf: &Tensor, variable: &Variable, grad: Tensor, create_graph: bo
 fn own(leaf: &Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
     if can_steal(leaf, &grad, create_graph) {
         return Ok(grad);
+    }
+    if alias::is_wrapper(&grad) {
+        return ops::clone(&grad, None);
     }
     let copy = if shape::is_non_overlapping_and_dense(leaf.sizes(), leaf.strides()) {
         factory::empty_strided(leaf.sizes(), leaf.strides(), grad.dtype(), grad.device())?
@@ -177,7 +181,7 @@ fn keep_grad(tensor: &Tensor, grad: &Tensor, create_graph: bool) -> Result<()> {
     let before = variable.state.lock().grad.clone();
     let now = match before {
         Some(before) => ops::add_tensor(&before, grad, Scalar::Int(1))?,
-        None if create_graph => ops::clone(grad, None)?,
+        None if create_graph || alias::is_wrapper(grad) => ops::clone(grad, None)?,
         None => {
             let copy = factory::empty(grad.sizes(), grad.dtype(), grad.device())?;
             ops::copy_(&copy, grad, false)?;

@@ -13,7 +13,7 @@ use crate::graph::dual_level::Slot;
 use crate::graph::hooks::{Packed, SavingHooks, UnpackHook, saving_hooks, saving_is_watched};
 use crate::graph::node::{Context, Edge, Owned};
 use crate::graph::release::release;
-use flambeau_core::{Device, DispatchKey, Result, ScalarType, bail, ensure};
+use flambeau_core::{Device, DispatchKey, DispatchKeySet, Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -137,23 +137,45 @@ impl SavedVariable {
 
     #[inline]
     fn save(tensor: &Tensor, history: History) -> Result<Self> {
-        check_savable(tensor)?;
+        if !is_usual(tensor) {
+            return Self::save_unusual(tensor, history);
+        }
         if saving_is_watched() {
             return Self::save_watched(tensor, history);
         }
-        Self::keep(tensor, history)
+        Ok(Self::keep(tensor, history))
     }
 
     #[inline]
-    fn keep(tensor: &Tensor, history: History) -> Result<Self> {
+    fn keep(tensor: &Tensor, history: History) -> Self {
         let version = tensor.version();
         let is_leaf = variable(tensor).is_some_and(|v| v.requires_grad_flag() && !v.has_history());
         let repr = if is_leaf || tensor.is_wrapped_number() {
             Repr::Plain { tensor: tensor.clone(), version, history: History::NONE }
         } else {
-            Repr::Plain { tensor: alias::alias(tensor)?, version, history }
+            Repr::Plain { tensor: alias::of_elements(tensor), version, history }
         };
-        Ok(SavedVariable(repr))
+        SavedVariable(repr)
+    }
+
+    /// Saves a wrapper, or refuses an inference tensor. An input is saved itself, as in PyTorch: an alias would be a call of its class.
+    #[cold]
+    fn save_unusual(tensor: &Tensor, history: History) -> Result<Self> {
+        check_savable(tensor)?;
+        if saving_is_watched() {
+            Self::save_watched(tensor, history)
+        } else {
+            Self::keep_wrapper(tensor, history)
+        }
+    }
+
+    fn keep_wrapper(tensor: &Tensor, history: History) -> Result<Self> {
+        let (kept, history) = match history.is_output() {
+            true => (alias::alias(tensor)?, history),
+            false => (tensor.clone(), History::NONE),
+        };
+        let version = kept.version();
+        Ok(SavedVariable(Repr::Plain { tensor: kept, version, history }))
     }
 
     /// Saves while hooks are registered or a dual level is open. The tangent is saved too, also that of an output, which is
@@ -164,7 +186,10 @@ impl SavedVariable {
         if let Some(hooks) = saving_hooks() {
             return Self::pack(tensor, hooks, history, tangent);
         }
-        let saved = Self::keep(tensor, history)?;
+        let saved = match is_usual(tensor) {
+            true => Self::keep(tensor, history),
+            false => Self::keep_wrapper(tensor, history)?,
+        };
         if let (Some(tangent), Repr::Plain { tensor: alias, .. }) = (tangent, &saved.0)
             && !alias.is_same(tensor)
         {
@@ -311,6 +336,13 @@ impl Deref for Unpacked<'_> {
             Unpacked::Owned(tensor) => tensor,
         }
     }
+}
+
+/// Whether it is neither an inference tensor nor a wrapper: one comparison.
+#[inline]
+fn is_usual(tensor: &Tensor) -> bool {
+    const VIEWS: DispatchKeySet = DispatchKeySet::of(DispatchKey::ADInplaceOrView);
+    tensor.key_set().and(VIEWS.union(DispatchKeySet::of(DispatchKey::Python))) == VIEWS
 }
 
 #[inline]

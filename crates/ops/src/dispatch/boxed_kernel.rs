@@ -14,6 +14,12 @@ pub trait BoxedKernel: Send + Sync {
     /// # Errors
     /// The kernel's own.
     fn call(&self, call: &Call<'_>) -> Result<Vec<Value>>;
+
+    /// Whether calls select it. A registered kernel is never freed; one that is no longer in force is skipped, once its operator has
+    /// been [told](OperatorInfo::select_again).
+    fn is_in_force(&self) -> bool {
+        true
+    }
 }
 
 impl<F: Fn(&Call<'_>) -> Result<Vec<Value>> + Send + Sync> BoxedKernel for F {
@@ -106,7 +112,7 @@ impl BoxedKernels {
 
     /// The newest kernel for `key`.
     pub(super) fn get(&self, key: DispatchKey) -> Option<&'static dyn BoxedKernel> {
-        self.0.iter().find(|(of, _)| *of == key).map(|(_, kernel)| *kernel)
+        self.0.iter().find(|(of, kernel)| *of == key && kernel.is_in_force()).map(|(_, kernel)| *kernel)
     }
 
     pub(super) fn push(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) {
@@ -130,7 +136,7 @@ impl BoxedKernels {
 static FALLBACKS: BoxedKernels = BoxedKernels::new();
 
 /// The fallback of a key.
-pub(super) fn fallback(key: DispatchKey) -> Result<Option<&'static dyn BoxedKernel>> {
+pub(crate) fn fallback(key: DispatchKey) -> Result<Option<&'static dyn BoxedKernel>> {
     match FALLBACKS.get(key) {
         Some(kernel) => Ok(Some(kernel)),
         None => registered(None, "fallback", key),

@@ -43,11 +43,19 @@ pub trait OperatorInfo: Sync {
     /// For an operator with kernels of a signature, `InvalidArgument` where the key is the name of several keys, and `NotImplemented`
     /// where it was defined without [`boxing!`](crate::boxing).
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()>;
+
+    /// Has the next call with `key` select its kernel anew, after one is no longer [in force](BoxedKernel::is_in_force).
+    fn select_again(&self, key: DispatchKey);
 }
 
 /// Every call has this key, so that a profiler sees all threads. While operators skip it, it costs nothing: the keys that an
 /// operator skips are removed from every call in any case.
 const PROFILER: u64 = DispatchKeySet::of(DispatchKey::Profiler).bits();
+
+/// Whether an operator that is an implicit composite is one for calls of this key, so that the key's kernels see its parts.
+pub(crate) fn takes_composites_apart(key: DispatchKey) -> bool {
+    key.is_layout() || matches!(key, DispatchKey::Autograd | DispatchKey::Python)
+}
 
 /// An operator's call with its arguments in a list.
 pub(super) type BoxedCall = fn(&[Value]) -> Result<Vec<Value>>;
@@ -294,7 +302,7 @@ impl Table {
             _ if key.is_backend() => {
                 &[DispatchKey::CompositeExplicitAutograd, DispatchKey::CompositeImplicitAutograd]
             }
-            _ if key.is_layout() || key == DispatchKey::Autograd => &[DispatchKey::CompositeImplicitAutograd],
+            _ if takes_composites_apart(key) => &[DispatchKey::CompositeImplicitAutograd],
             _ => &[],
         };
         if let Some(kernel) = self.registered(key)? {
@@ -348,6 +356,13 @@ impl Table {
         self.register(key, boxing)
     }
 
+    fn select_again(&self, key: DispatchKey) {
+        if let Some(slot) = self.slots.get(key as usize) {
+            slot.store(std::ptr::null_mut(), Ordering::Release);
+            self.skipped.fetch_and(!DispatchKeySet::of(key).bits() | PROFILER, Ordering::Relaxed);
+        }
+    }
+
     fn register(&self, key: DispatchKey, kernel: *mut ()) -> Result<()> {
         self.slot(key)?;
         self.slots[key as usize].store(kernel, Ordering::Release);
@@ -379,5 +394,9 @@ impl<F: KernelFn> OperatorInfo for Operator<F> {
 
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {
         self.table.register_boxed(key, kernel)
+    }
+
+    fn select_again(&self, key: DispatchKey) {
+        self.table.select_again(key);
     }
 }

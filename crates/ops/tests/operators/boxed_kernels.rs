@@ -2,13 +2,15 @@
 //! tensors of layouts that only such kernels know.
 
 use flambeau_core::tensor_impl::Parts;
-use flambeau_core::{Device, DispatchKey, DispatchKeySet, ErrorKind, Layout, Result, ScalarType, TensorImpl};
+use flambeau_core::{
+    Device, DispatchKey, DispatchKeySet, ErrorKind, Geometry, Layout, Result, ScalarType, TensorImpl,
+};
 use flambeau_ops::dispatch::{
     BoxedKernel, BoxedRegistration, Call, Kernel, Operator, OperatorInfo, Value, boxing, register,
     register_fallback,
 };
 use flambeau_ops::{Tensor, ops, registry};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Unary = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 
@@ -176,4 +178,80 @@ fn a_layout_has_its_own_kernels_and_no_others() {
     );
     let (keys, kernel) = NEGATIVE.select(sparse.key_set()).unwrap();
     assert_eq!(kernel(keys, &sparse).unwrap().item::<f32>().unwrap(), 7.0);
+}
+
+#[test]
+fn a_front_end_sees_all_operators_but_implicit_composites() {
+    let kernel = |call: &Call<'_>| {
+        let value: f32 = if call.operator.name() == "neg" { 1.0 } else { 2.0 };
+        Ok(vec![Tensor::from(value).into()])
+    };
+    register_fallback(DispatchKey::Python, Box::leak(Box::new(kernel)));
+    let geometry = Geometry::strided(&[2, 3], &[1, 2], 5).unwrap();
+    let keys = DispatchKey::Python.into();
+    let made = TensorImpl::without_elements(geometry, ScalarType::F64, Device::CPU, keys).unwrap();
+    let wrapper = Tensor::from_impl(made);
+    assert_eq!((wrapper.sizes(), wrapper.strides(), wrapper.storage_offset()), (&[2, 3][..], &[1, 2][..], 5));
+    assert!(wrapper.to_vec::<f64>().is_err() && wrapper.storage().nbytes() == 0);
+    assert_eq!(ops::exp(&wrapper).unwrap().item::<f32>().unwrap(), 2.0);
+    static COMPOSITE: Operator<Unary> = Operator::new(
+        "composite",
+        "composite(Tensor x) -> Tensor",
+        &[Kernel::new(DispatchKey::CompositeImplicitAutograd, (|_, x| ops::neg(x)) as Unary)],
+        none,
+    );
+    let (keys, kernel) = COMPOSITE.select(wrapper.key_set()).unwrap();
+    assert_eq!(kernel(keys, &wrapper).unwrap().item::<f32>().unwrap(), 1.0);
+    let version = wrapper.version();
+    wrapper.impl_().count_write();
+    assert_eq!(wrapper.version(), version + 1);
+    // A mode: all calls of the thread, until it ends.
+    let plain = Tensor::from([3.0f32]);
+    assert!(flambeau_core::set_included(DispatchKey::Python.into(), true).is_empty());
+    assert_eq!(ops::exp(&plain).unwrap().item::<f32>().unwrap(), 2.0);
+    assert!(flambeau_core::set_included(DispatchKey::Python.into(), false).has(DispatchKey::Python));
+    assert_eq!(ops::neg(&plain).unwrap().item::<f32>().unwrap(), -3.0);
+    let defined = registry::define("tests::seen(Tensor self) -> Tensor").unwrap();
+    let [Value::Tensor(two)] = &defined.call_boxed(&[wrapper.into()]).unwrap()[..] else {
+        panic!("a tensor")
+    };
+    assert_eq!(two.item::<f32>().unwrap(), 2.0);
+}
+
+/// A kernel that gives nine, as long as it is in force.
+struct Nine(AtomicBool);
+
+impl BoxedKernel for Nine {
+    fn call(&self, _: &Call<'_>) -> Result<Vec<Value>> {
+        Ok(vec![Tensor::from(9.0f32).into()])
+    }
+
+    fn is_in_force(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_kernel_out_of_force_is_skipped() {
+    static NINE: Nine = Nine(AtomicBool::new(true));
+    static SWITCHED: Operator<Unary> = Operator::new(
+        "switched",
+        "switched(Tensor x) -> Tensor",
+        &[
+            Kernel::new(DispatchKey::CompositeExplicitAutograd, (|_, _| Ok(Tensor::from(3.0f32))) as Unary),
+            boxing!(SWITCHED: Unary, x),
+        ],
+        none,
+    );
+    let called = || {
+        let x = Tensor::from([1.0f32]);
+        let (keys, kernel) = SWITCHED.select(x.key_set()).unwrap();
+        kernel(keys, &x).unwrap().item::<f32>().unwrap()
+    };
+    assert_eq!(called(), 3.0);
+    SWITCHED.register_boxed(DispatchKey::Cpu, &NINE).unwrap();
+    assert_eq!(called(), 9.0);
+    NINE.0.store(false, Ordering::Relaxed);
+    SWITCHED.select_again(DispatchKey::Cpu);
+    assert_eq!(called(), 3.0);
 }

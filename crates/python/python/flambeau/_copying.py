@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _flambeau
+from . import _dispatch, _flambeau
 from ._flambeau import Tensor, UntypedStorage
 
 TYPE_CHECKING = False
@@ -113,11 +113,16 @@ def _state(self):
 
 def __reduce_ex__(self, protocol):
     """Elements, geometry, `requires_grad` and attributes; no history and no gradient."""
+    if _flambeau._is_wrapper(self):
+        return _dispatch.reduce_wrapper(self, _state(self))
     return _whole_recipe(self, self.untyped_storage(), _state(self))
 
 
 def __copy__(self):
     """Another tensor of the same elements."""
+    if _flambeau._is_wrapper(self):
+        build, arguments = _dispatch.reduce_wrapper(self, _state(self))
+        return build(*arguments)
     build, arguments = _whole_recipe(self, self.untyped_storage(), _state(self))
     return build(*arguments)
 
@@ -132,6 +137,8 @@ def __deepcopy__(self, memo):
         )
     if id(self) in memo:
         return memo[id(self)]
+    if _flambeau._is_wrapper(self):
+        return _dispatch.copy_wrapper(self, memo)
     storage = None if self.is_meta else deepcopy(self.untyped_storage(), memo)
     build, arguments = _whole_recipe(self, storage, {})
     made = memo[id(self)] = build(*arguments)

@@ -8,7 +8,7 @@ that is no tensor is called where a tensor is expected.
 
 import sys
 
-from . import _flambeau
+from . import _dispatch, _flambeau
 from ._flambeau import Tensor
 
 # Special methods, which Python looks up on the class, and methods that are not in the operator tables.
@@ -150,6 +150,7 @@ def _reflected(name):
 def _init_subclass(cls, **named):
     """Enables the overrides of a new subclass, for the special methods that Python looks up on the class too."""
     super(Tensor, cls).__init_subclass__(**named)
+    _dispatch.init_subclass(cls)
     if "__torch_function__" in cls.__dict__ and "__flambeau_function__" not in cls.__dict__:
         # PyTorch's name for the same protocol.
         cls.__flambeau_function__ = cls.__dict__["__torch_function__"]
@@ -182,4 +183,5 @@ def handle_flambeau_function(func, relevant_args, *args, **kwargs):
 def install(tensor):
     """Puts the protocol on the class."""
     tensor.__flambeau_function__ = tensor.__torch_function__ = classmethod(_default)
+    _dispatch.install(tensor)
     tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[arg-type]

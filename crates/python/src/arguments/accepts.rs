@@ -68,7 +68,7 @@ fn all(value: &Bound<'_, PyAny>, passes: impl Fn(&Bound<'_, PyAny>) -> bool) -> 
 
 /// An integer: Python's, NumPy's, or a tensor of one; a bool is none.
 #[inline]
-pub(super) fn is_index(value: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn is_index(value: &Bound<'_, PyAny>) -> bool {
     if value.is_exact_instance_of::<PyInt>() {
         return true;
     }

@@ -3,6 +3,7 @@
 use super::{PyTensor, register_object, tensor_in, wrap};
 use crate::arguments::{device_of, dtype_of, dtype_of_number, is_number, scalar_of, type_name};
 use crate::call::call;
+use crate::dispatch;
 use crate::errors::raise;
 use crate::numpy;
 use flambeau_autograd::Autograd;
@@ -44,7 +45,9 @@ impl PyTensor {
 
     /// An object of `cls`, a subclass, that shares the elements, with their history.
     fn as_subclass<'py>(&self, cls: &Object<'py>) -> PyResult<Object<'py>> {
-        new_object_of(cls, ops::alias(self.tensor()).map_err(raise)?)
+        let alias = ops::alias(self.tensor()).map_err(raise)?;
+        dispatch::add_key_of_class(cls, &alias);
+        new_object_of(cls, alias)
     }
 
     /// An object of `cls`, a subclass, that shares the elements of `data` without its history.
@@ -57,6 +60,9 @@ impl PyTensor {
     ) -> PyResult<Object<'py>> {
         let object = call(&PyTensor::type_object(cls.py()).getattr("__new__")?, (cls, data))?;
         register(&object)?;
+        if let Some(tensor) = tensor_in(&object) {
+            dispatch::add_key_of_class(cls, tensor);
+        }
         if require_grad && let Some(tensor) = tensor_in(&object) {
             tensor.requires_grad_(true).map_err(raise)?;
         }
@@ -72,11 +78,13 @@ thread_local! {
 /// An object of `cls` for the result of an operator, instead of the plain `Tensor`.
 #[pyfunction(name = "_make_subclass")]
 pub(crate) fn make_subclass<'py>(cls: &Object<'py>, tensor: &Bound<'py, PyTensor>) -> PyResult<Object<'py>> {
-    new_object_of(cls, tensor.get().tensor().clone())
+    let tensor = tensor.get().tensor();
+    dispatch::add_key_of_class(cls, tensor);
+    new_object_of(cls, tensor.clone())
 }
 
 /// An object of `cls`, a class of tensors, for a tensor as it is.
-pub(super) fn new_object_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object<'py>> {
+pub(crate) fn new_object_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object<'py>> {
     let make = PyTensor::type_object(cls.py()).getattr("__new__")?;
     TENSOR_FOR_NEW.set(Some(tensor));
     let made = call(&make, (cls,));
@@ -153,6 +161,9 @@ fn from_data_or_array(data: &Object<'_>, device: Option<Device>) -> PyResult<Ten
 
 /// The same elements, in a tensor that autograd takes for a new one.
 pub(crate) fn without_history(tensor: &Tensor) -> PyResult<Tensor> {
+    if dispatch::is_wrapper(tensor) {
+        return ops::detach(tensor).map_err(raise);
+    }
     let same = tensor.impl_().alias(tensor.sizes(), tensor.strides(), tensor.storage_offset());
     same.map(Tensor::from_impl).map_err(raise)
 }

@@ -3,6 +3,7 @@
 use super::{PyTensor, tensor_in, wrap};
 use crate::arguments::{LARGE, is_number};
 use crate::call::{IntoPython, call, run};
+use crate::dispatch;
 use crate::errors::raise;
 use crate::objects;
 use flambeau_core::{Complex, Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType, fallible};
@@ -92,6 +93,9 @@ impl PyTensor {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        if dispatch::is_wrapper(&self.tensor) {
+            return dispatch::text_of_wrapper(py, &self.tensor);
+        }
         run(py, true, || Ok(self.tensor.to_string()))
     }
 
@@ -180,6 +184,9 @@ impl PyTensor {
             return Err(PyRuntimeError::new_err(format!(
                 "a Tensor with {count} elements cannot be converted to Scalar"
             )));
+        }
+        if dispatch::is_wrapper(&self.tensor) {
+            return dispatch::item_of_wrapper(&self.tensor).map_err(raise);
         }
         self.tensor.item_scalar().map_err(raise)
     }

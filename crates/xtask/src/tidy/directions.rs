@@ -45,7 +45,8 @@ const AUTOGRAD: Crate = Crate {
     name: "autograd",
     folder: "crates/autograd/src/",
     layers: &[
-        &["alias", "anomaly", "factory", "grad_mode", "spin_lock"],
+        &["alias", "anomaly", "grad_mode", "spin_lock"],
+        &["factory"],
         &["graph/gradients", "graph/live", "graph/saved"],
         &["graph/hooks"],
         &["graph/dual_level"],

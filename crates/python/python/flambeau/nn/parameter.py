@@ -4,14 +4,23 @@ from __future__ import annotations
 
 
 import flambeau
-from flambeau import Tensor
+from flambeau import Tensor, _dispatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-class Parameter(Tensor):
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
+    """A wrapper that was made a parameter is an instance too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that becomes a parameter of the module it is assigned to.
 
     It shares its elements with `data`, and has no history of its own.
@@ -23,6 +32,16 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = flambeau.empty(0)
+        if _dispatch.has_dispatch(type(data)):
+            # It stays an object of its class, which knows its elements.
+            made = data.detach().requires_grad_(requires_grad)
+            if type(made) is not type(data):
+                raise RuntimeError(
+                    f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance "
+                    f"of the same type, but return type {type(made).__name__} was found instead."
+                )
+            made.__dict__["_is_param"] = True
+            return made  # type: ignore[return-value]
         return Tensor._make_subclass(cls, data.detach(), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

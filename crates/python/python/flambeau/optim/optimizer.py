@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 
 import flambeau
+from flambeau import _dispatch
 from flambeau.nn.hooks import RemovableHandle, add_hook
 from flambeau.nn.module import clear_grad
 
@@ -179,6 +180,8 @@ class Optimizer:
 
     def _scratch_tensor(self, param: Tensor, index: int) -> Tensor:
         """Scratch tensor `index` with the sizes and dtype of `param`, which other parameters use as well."""
+        if _dispatch.has_dispatch(type(param)):
+            return flambeau.empty_like(param).detach()
         return self._scratch[param.dtype, param.device][index][: param.numel()].view(param.shape)
 
     def _gradients(self, group: Group, decay: float) -> Iterator[tuple[Tensor, Tensor]]:

@@ -1,4 +1,4 @@
-"""torch.ops: operators of programs by namespace and name; PyTorch's own by the names that they have as functions."""
+"""torch.ops: beside the operators that there are, functions of this library by the names that PyTorch's operators have."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import importlib
 import os
 
 import flambeau
+from flambeau import _ops
 from flambeau.torch import placeholders
-from flambeau.torch.shims import library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Overloads:
-    """An operator, whose overloads are itself."""
+    """A function that stands for an operator, whose overloads are itself."""
 
     def __init__(self, name: str, function: Any) -> None:
         self.__name__, self._function = name, function
@@ -29,27 +29,22 @@ class _Overloads:
         return self
 
 
-class Namespace:
-    """The operators of a namespace."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        function = library.registered(self._name).get(name)
-        if function is None and self._name in ("aten", "prims"):
-            function = next((getattr(owner, name) for owner in (flambeau, flambeau._nn, flambeau.Tensor) if hasattr(owner, name)), None)
-        if function is None and (self._name in ("aten", "prims") or self._name in LIBRARIES):
-            function = placeholders.function(f"torch.ops.{self._name}.{name}")
-        if function is None:
-            raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
-        return _Overloads(name, function)
-
-
-# Packages whose operators are here, and the modules that have them.
+# Packages whose operators are here as functions, and the modules that have them.
 LIBRARIES = {"torchvision": "flambeau.vision"}
+_loaded: dict[str, dict[str, Any]] = {}
+
+
+def _find(namespace: str, name: str) -> Any:
+    function = _loaded.get(namespace, {}).get(name)
+    if function is None and namespace in ("aten", "prims"):
+        owners = (flambeau, flambeau._nn, flambeau.Tensor)
+        function = next((getattr(owner, name) for owner in owners if hasattr(owner, name)), None)
+    if function is None and (namespace in ("aten", "prims") or namespace in LIBRARIES):
+        function = placeholders.function(f"torch.ops.{namespace}.{name}")
+    return None if function is None else _Overloads(name, function)
+
+
+_ops.finders.append(_find)
 
 
 def load_library(path: str) -> None:
@@ -57,15 +52,12 @@ def load_library(path: str) -> None:
     package = os.path.basename(os.path.dirname(path))
     if package in LIBRARIES:
         module = importlib.import_module(LIBRARIES[package])
-        for name in module.__all__:
-            library._registered(f"{package}::{name}", getattr(module, name))
+        functions = _loaded.setdefault(package, {})
+        functions.update((name, getattr(module, name)) for name in module.__all__)
         # For which CUDA it was compiled: for none.
-        library._registered(f"{package}::_cuda_version", lambda: -1)
+        functions["_cuda_version"] = lambda: -1
         return
     raise OSError(f"torch.ops.load_library: {path} is compiled for PyTorch's C++ library, which is not here")
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    return Namespace(name)
+OVERRIDES = ("load_library",)

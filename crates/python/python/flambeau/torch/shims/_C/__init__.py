@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import flambeau
+from flambeau import _dispatch, _ops
 from flambeau.torch.shims.overrides import DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 
 TYPE_CHECKING = False
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _disabled_torch_function_impl = None
+_disabled_torch_dispatch_impl = _dispatch._disabled_torch_dispatch_impl
 TensorBase = _TensorBase = flambeau.Tensor
 has_cuda = has_mps = has_cudnn = has_mkldnn = _has_cuda = False
 
@@ -94,7 +96,17 @@ class _ExcludeDispatchKeyGuard:
         pass
 
 
-_AutoDispatchBelowAutograd = _ForceDispatchKeyGuard = _IncludeDispatchKeyGuard = _ExcludeDispatchKeyGuard
+class _AutoDispatchBelowAutograd:
+    """Inside it operators are not recorded."""
+
+    def __enter__(self) -> None:
+        self._left = flambeau._flambeau._enter_below_autograd()
+
+    def __exit__(self, *raised: object) -> None:
+        flambeau._flambeau._leave_below_autograd(self._left)
+
+
+_ForceDispatchKeyGuard = _IncludeDispatchKeyGuard = _ExcludeDispatchKeyGuard
 
 
 def _are_functorch_transforms_active() -> bool:
@@ -106,8 +118,33 @@ def _is_torch_function_mode_enabled() -> bool:
 
 
 def _get_dispatch_mode(*args: Any) -> None:
-    """None: there are no modes."""
+    """None: there are no modes of the library's own."""
 
 
 def _len_torch_dispatch_stack() -> int:
-    return 0
+    return len(_dispatch.stack())
+
+
+def _get_dispatch_stack_at(index: int) -> Any:
+    return _dispatch.stack()[index]
+
+
+def _push_on_torch_dispatch_stack(mode: Any) -> None:
+    _dispatch.enter(mode)
+
+
+def _pop_torch_dispatch_stack(*args: Any) -> Any:
+    return _dispatch.leave()
+
+
+def parse_schema(schema: str) -> Any:
+    """The schema of an operator that exists."""
+    return _ops._overload_named(schema.partition("(")[0])._schema
+
+
+def _dispatch_has_kernel_for_dispatch_key(name: str, key: str) -> bool:
+    return _ops._overload_named(name).has_kernel_for_dispatch_key(key)
+
+
+def _dispatch_has_kernel(name: str) -> bool:
+    return flambeau._flambeau._find_operator(name) is not None

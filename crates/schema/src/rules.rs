@@ -21,6 +21,19 @@ pub(super) fn check(parsed: &Positioned) -> Result<(), SchemaError> {
     Ok(())
 }
 
+/// What holds for operators from outside too: names are unique, and a result aliases an argument that exists.
+pub(super) fn check_defined(parsed: &Positioned) -> Result<(), SchemaError> {
+    check_written_once(parsed)?;
+    check_return_names(parsed)?;
+    for (result, &at) in parsed.schema.returns.iter().zip(&parsed.returns) {
+        let letters = result.alias.iter().flat_map(|alias| &alias.before);
+        for letter in letters.filter(|letter| !is_carried(&parsed.schema, &letter.name)) {
+            return fail(at, format!("no argument carries the alias set `{}`", letter.name));
+        }
+    }
+    Ok(())
+}
+
 fn head(message: impl Into<String>) -> Result<(), SchemaError> {
     fail(0, message)
 }

@@ -1,13 +1,19 @@
 //! The schema language of operators: parsing a schema, and printing it back unchanged.
 
+/// The example of the crate's README, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod literal;
 mod parse;
 mod rules;
+mod spaces;
 
 use std::fmt;
 
 pub use literal::Literal;
-pub(crate) use parse::{argument, is_identifier};
+pub use parse::{argument, is_identifier};
 
 /// The error of a schema that could not be parsed, and its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +28,13 @@ pub struct SchemaError {
 ///
 /// # Examples
 /// ```
-/// use flambeau_codegen::FunctionSchema;
+/// use flambeau_schema::FunctionSchema;
 ///
 /// let text = "topk(Tensor self, SymInt k, int dim=-1) -> (Tensor values, Tensor indices)";
 /// let schema = FunctionSchema::parse(text)?;
 /// assert_eq!(schema.positional.len(), 3);
 /// assert_eq!(schema.to_string(), text);
-/// # Ok::<(), flambeau_codegen::SchemaError>(())
+/// # Ok::<(), flambeau_schema::SchemaError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionSchema {
@@ -176,6 +182,29 @@ impl FunctionSchema {
     /// returned, an in-place operator that does not write `self`, ...).
     pub fn parse(text: &str) -> Result<Self, SchemaError> {
         parse::schema(text)
+    }
+
+    /// Parses the schema of an operator that a program defines while it runs. Spaces may stand anywhere between tokens, and the rules
+    /// of signatures that hold inside the library are not checked: such an operator may write any argument, under any name. All
+    /// arguments after the `*` are in `keyword`, in their order.
+    ///
+    /// # Errors
+    /// As for [`parse`](Self::parse); positions are those in the text without superfluous spaces, which the error has too.
+    ///
+    /// ```
+    /// use flambeau_schema::FunctionSchema;
+    ///
+    /// let schema = FunctionSchema::parse_defined("mine::scale_( Tensor(a!) x,float by = 2.0 ) -> ()")?;
+    /// assert_eq!(schema.to_string(), "mine::scale_(Tensor(a!) x, float by=2.0) -> ()");
+    /// let error = FunctionSchema::parse_defined("mine::f(Tensor x, Tensr y) -> Tensor").map(|_| ());
+    /// assert!(error.is_err_and(|error| error.to_string().contains("mine::f(Tensor x, Tensr y)")));
+    /// # Ok::<(), flambeau_schema::SchemaError>(())
+    /// ```
+    pub fn parse_defined(text: &str) -> Result<Self, SchemaError> {
+        let text = spaces::normalized(text);
+        let name =
+            |error: SchemaError| SchemaError { message: format!("{}, in `{text}`", error.message), ..error };
+        parse::defined(&text).map_err(name)
     }
 
     /// All arguments, in the order of the schema.

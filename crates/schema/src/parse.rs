@@ -17,27 +17,58 @@ pub(super) struct Positioned {
     pub(super) returns: Vec<usize>,
 }
 
+/// A schema of the library, which satisfies its rules.
 pub(super) fn schema(text: &str) -> Result<FunctionSchema, SchemaError> {
+    let parsed = positioned(text, operator_name, push_argument)?;
+    rules::check(&parsed)?;
+    Ok(parsed.schema)
+}
+
+/// A schema of an operator from outside.
+pub(super) fn defined(text: &str) -> Result<FunctionSchema, SchemaError> {
+    let parsed = positioned(text, any_operator_name, push_defined_argument)?;
+    rules::check_defined(&parsed)?;
+    Ok(parsed.schema)
+}
+
+/// Adds an argument, which begins at a position, before or after the `*`.
+type Push = fn(Argument, bool, usize, &mut FunctionSchema) -> Result<(), SchemaError>;
+
+fn positioned(
+    text: &str,
+    read_name: fn(&str, usize) -> Result<OperatorName, SchemaError>,
+    push: Push,
+) -> Result<Positioned, SchemaError> {
     let mut cursor = Cursor { text, at: 0 };
     let head = cursor.take_while(|c| c != '(');
-    let name = operator_name(head, 0)?;
+    let name = read_name(head, 0)?;
     let mut parsed = Positioned {
         schema: FunctionSchema { name, positional: vec![], keyword: vec![], out: vec![], returns: vec![] },
         arguments: vec![],
         returns: vec![],
     };
     cursor.expect("(", "`(` and the arguments after the operator's name")?;
-    cursor.arguments(&mut parsed)?;
+    cursor.arguments(&mut parsed, push)?;
     cursor.expect(" -> ", "` -> ` and the returns after the arguments")?;
     cursor.returns(&mut parsed)?;
     if !cursor.rest().is_empty() {
         return Err(cursor.error(format!("expected the end of the schema but got `{}`", cursor.rest())));
     }
-    rules::check(&parsed)?;
-    Ok(parsed.schema)
+    Ok(parsed)
 }
 
+/// The name of an operator of the library.
 pub(super) fn operator_name(text: &str, at: usize) -> Result<OperatorName, SchemaError> {
+    let name = any_operator_name(text, at)?;
+    if name.base.ends_with("_out") {
+        let base = name.base;
+        let message = format!("`{base}`: the ending `_out` is reserved; name the overload `out` instead");
+        return Err(SchemaError { at, message });
+    }
+    Ok(name)
+}
+
+fn any_operator_name(text: &str, at: usize) -> Result<OperatorName, SchemaError> {
     let (namespace, name) = match text.split_once("::") {
         Some((namespace, name)) => (Some(namespace), name),
         None => (None, text),
@@ -62,15 +93,15 @@ pub(super) fn operator_name(text: &str, at: usize) -> Result<OperatorName, Schem
     if !overload.unwrap_or("x").chars().all(is_word) {
         return error(format!("`{}` is not an overload name", overload.unwrap_or_default()));
     }
-    if base.ends_with("_out") {
-        return error(format!("`{base}`: the ending `_out` is reserved; name the overload `out` instead"));
-    }
     let (namespace, overload) = (namespace.map(str::to_owned), overload.unwrap_or_default().to_owned());
     Ok(OperatorName { namespace, base: base.to_owned(), overload })
 }
 
-/// Parses a single argument, for the field `precomputed`.
-pub(crate) fn argument(text: &str) -> Result<Argument, SchemaError> {
+/// Parses a single argument, as in `Tensor(a!) self`.
+///
+/// # Errors
+/// What is wrong and at which byte.
+pub fn argument(text: &str) -> Result<Argument, SchemaError> {
     let mut cursor = Cursor { text, at: 0 };
     let argument = cursor.argument()?;
     if cursor.rest().is_empty() {
@@ -84,7 +115,8 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-pub(crate) fn is_identifier(text: &str) -> bool {
+/// Whether the text is a name: letters, digits and underscores, without a digit in front.
+pub fn is_identifier(text: &str) -> bool {
     text.chars().all(is_word) && text.starts_with(|c: char| !c.is_ascii_digit())
 }
 
@@ -136,7 +168,7 @@ impl<'a> Cursor<'a> {
         Err(self.error(format!("expected {what}{}", self.got())))
     }
 
-    fn arguments(&mut self, parsed: &mut Positioned) -> Result<(), SchemaError> {
+    fn arguments(&mut self, parsed: &mut Positioned, push: Push) -> Result<(), SchemaError> {
         if self.eat(")") {
             return Ok(());
         }
@@ -150,7 +182,7 @@ impl<'a> Cursor<'a> {
             } else {
                 let argument = self.argument()?;
                 parsed.arguments.push(start);
-                push_argument(argument, star.is_some(), start, &mut parsed.schema)?;
+                push(argument, star.is_some(), start, &mut parsed.schema)?;
             }
             if !self.eat(", ") {
                 break;
@@ -329,23 +361,41 @@ fn push_argument(
     at: usize,
     schema: &mut FunctionSchema,
 ) -> Result<(), SchemaError> {
-    let error = |message: String| Err(SchemaError { at, message });
-    if schema.arguments().any(|known| known.name == argument.name) {
-        return error(format!("argument `{}` is given twice", argument.name));
+    if !after_star || !argument.is_written() && schema.out.is_empty() {
+        return push_defined_argument(argument, after_star, at, schema);
     }
-    match (after_star, argument.is_written()) {
-        (false, _) => {
-            let after_default = schema.positional.last().is_some_and(|last| last.default.is_some());
-            if argument.default.is_none() && after_default {
-                return error(format!("`{}` has no default but follows one that has", argument.name));
-            }
-            schema.positional.push(argument);
-        }
-        (true, true) => schema.out.push(argument),
-        (true, false) if !schema.out.is_empty() => {
-            return error(format!("`{}` is only read but follows an `out=` argument", argument.name));
-        }
-        (true, false) => schema.keyword.push(argument),
+    ensure_new(&argument, at, schema)?;
+    if !argument.is_written() {
+        let message = format!("`{}` is only read but follows an `out=` argument", argument.name);
+        return Err(SchemaError { at, message });
+    }
+    schema.out.push(argument);
+    Ok(())
+}
+
+fn push_defined_argument(
+    argument: Argument,
+    after_star: bool,
+    at: usize,
+    schema: &mut FunctionSchema,
+) -> Result<(), SchemaError> {
+    ensure_new(&argument, at, schema)?;
+    if after_star {
+        schema.keyword.push(argument);
+        return Ok(());
+    }
+    let after_default = schema.positional.last().is_some_and(|last| last.default.is_some());
+    if argument.default.is_none() && after_default {
+        let message = format!("`{}` has no default but follows one that has", argument.name);
+        return Err(SchemaError { at, message });
+    }
+    schema.positional.push(argument);
+    Ok(())
+}
+
+fn ensure_new(argument: &Argument, at: usize, schema: &FunctionSchema) -> Result<(), SchemaError> {
+    if schema.arguments().any(|known| known.name == argument.name) {
+        return Err(SchemaError { at, message: format!("argument `{}` is given twice", argument.name) });
     }
     Ok(())
 }

@@ -1,0 +1,1 @@
+"""What `flambeau.library` is made of."""
