@@ -17,6 +17,7 @@
 //! | [`options`] | the options of methods, and the enums that they take |
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
+//! | [`vmap`] | functions of one example applied to a batch |
 //! | [`profiler`] | what took how long, and how much memory |
 //! | [`dispatch`], [`cpu_fallback`] | what crates that add operators, kernels or devices use |
 //! | [`core`] | what a tensor is, before any operator exists |
@@ -39,6 +40,7 @@ pub use flambeau_ops::ops::{self, options};
 pub use flambeau_ops::{cpu_fallback, dispatch, tensor};
 
 pub use flambeau_autograd::profiler;
+pub use flambeau_vmap as vmap;
 pub use flambeau_autograd::{Autograd, enable_grad, inference_mode, no_grad};
 pub use flambeau_core::{
     Complex, Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType,

@@ -4,7 +4,9 @@
 
 use crate::Tensor;
 use crate::append_list::AppendList;
-use crate::dispatch::{BoxedKernel, Call, DispatchKey, DispatchKeySet, OperatorInfo, Value, factory_keys};
+use crate::dispatch::{
+    BoxedKernel, Call, DispatchKey, DispatchKeySet, OperatorInfo, Value, factory_keys, fallback,
+};
 use crate::ops::OPERATORS;
 use flambeau_core::{Result, apply_thread_keys, bail, ensure, profiler};
 use std::collections::HashMap;
@@ -154,6 +156,11 @@ impl DefinedOperator {
                 _ => None,
             };
             if let Some(kernel) = self.registered(key).or(composite) {
+                return Ok((key, kernel));
+            }
+            if key == DispatchKey::Batched
+                && let Some(kernel) = fallback(key)?
+            {
                 return Ok((key, kernel));
             }
             // A lower key would drop the history or a tangent silently, or read elements that do not exist.

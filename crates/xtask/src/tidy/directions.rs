@@ -22,7 +22,7 @@ struct Crate {
     everywhere: &'static [&'static str],
 }
 
-const CRATES: &[Crate] = &[CORE, OPS, AUTOGRAD];
+const CRATES: &[Crate] = &[CORE, OPS, VMAP, AUTOGRAD];
 
 const CORE: Crate = Crate {
     name: "core",
@@ -41,11 +41,31 @@ const CORE: Crate = Crate {
     everywhere: &[],
 };
 
+const VMAP: Crate = Crate {
+    name: "vmap",
+    folder: "crates/vmap/src/",
+    layers: &[
+        &["level"],
+        &["batched"],
+        &["generated+plan", "physical", "print"],
+        &["batch"],
+        &["kinds/loops", "kinds/pointwise", "kinds/refused"],
+        &["kinds/dims", "kinds/fold", "kinds/front", "kinds/random"],
+        &["kinds/reduction"],
+        &["kinds"],
+        &["rules/losses", "rules/convolution"],
+        &["rules/nll_loss", "rules/normalization"],
+        &["rules"],
+        &["fallback", "transform"],
+    ],
+    everywhere: &[],
+};
+
 const AUTOGRAD: Crate = Crate {
     name: "autograd",
     folder: "crates/autograd/src/",
     layers: &[
-        &["alias", "anomaly", "factory", "grad_mode", "spin_lock"],
+        &["alias", "anomaly", "batched", "factory", "grad_mode", "spin_lock"],
         &["graph/gradients", "graph/live", "graph/saved"],
         &["graph/hooks"],
         &["graph/dual_level"],
