@@ -338,7 +338,9 @@ fn the_random_rows_are_known() {
 
 /// The leaves of a gradient: the operands that are real and differentiable.
 fn leaves(operands: &[Tensor]) -> Vec<usize> {
-    (0..operands.len()).filter(|index| operands[*index].is_floating_point() && operands[*index].numel() > 0).collect()
+    (0..operands.len())
+        .filter(|index| operands[*index].is_floating_point() && operands[*index].numel() > 0)
+        .collect()
 }
 
 fn marked(operands: &[Tensor]) -> Vec<Tensor> {
@@ -385,7 +387,12 @@ fn differentiable_samples() -> Vec<(Row, &'static dyn OperatorInfo, Vec<Vec<Valu
     all
 }
 
-fn compared(name: &str, got: Result<Vec<Option<Tensor>>>, expected: &[Option<Tensor>], faults: &mut Vec<String>) {
+fn compared(
+    name: &str,
+    got: Result<Vec<Option<Tensor>>>,
+    expected: &[Option<Tensor>],
+    faults: &mut Vec<String>,
+) {
     match got {
         Err(error) => faults.push(format!("{name}: {error}")),
         Ok(got) => {
@@ -412,8 +419,10 @@ fn gradients_through_a_batch_are_those_of_a_loop() {
         for arguments in samples {
             let choice: Choice = operands(&arguments).iter().map(|_| Some(0)).collect();
             let Some((examples, _)) = examples(op, &arguments, &choice) else { continue };
-            let column = |index: usize| examples.iter().map(|example| example[index].clone()).collect::<Vec<_>>();
-            let stacks: Vec<Tensor> = (0..choice.len()).map(|index| ops::stack(&column(index), 0).unwrap()).collect();
+            let column =
+                |index: usize| examples.iter().map(|example| example[index].clone()).collect::<Vec<_>>();
+            let stacks: Vec<Tensor> =
+                (0..choice.len()).map(|index| ops::stack(&column(index), 0).unwrap()).collect();
             let inputs = marked(&stacks);
             let rows = (0..EXAMPLES).map(|at| {
                 let example: Vec<Tensor> =
@@ -447,12 +456,14 @@ fn backward_passes_of_a_batch_are_those_of_a_loop() {
             let inputs = marked(&operands(&arguments));
             let Ok(results) = outcome(op, &with_operands(&arguments, &inputs)) else { continue };
             let outputs = differentiable(&tensors(results));
-            let chosen: Vec<Tensor> = leaves(&inputs).into_iter().map(|index| inputs[index].clone()).collect();
+            let chosen: Vec<Tensor> =
+                leaves(&inputs).into_iter().map(|index| inputs[index].clone()).collect();
             if outputs.is_empty() {
                 continue;
             }
             let seeds = |at: i64| -> Vec<Tensor> {
-                let scale = |output: &Tensor| ops::mul_scalar(&weights(output), Scalar::Int(1 - 3 * at)).unwrap();
+                let scale =
+                    |output: &Tensor| ops::mul_scalar(&weights(output), Scalar::Int(1 - 3 * at)).unwrap();
                 outputs.iter().map(scale).collect()
             };
             let back = |seeds: &[Tensor]| {

@@ -170,7 +170,8 @@ pub struct JvpContext<'a> {
 /// Those of its forward, and `Autograd` where an input was written that may not be.
 pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
     // The history of a batched tensor is that of another one, and a backward of one example would not fit it.
-    let needs_rule = |input: &&Tensor| below(input).is_some_and(|below| requires_grad(below) || is_dual(below));
+    let needs_rule =
+        |input: &&Tensor| below(input).is_some_and(|below| requires_grad(below) || is_dual(below));
     ensure!(
         !inputs.iter().any(needs_rule),
         Autograd,

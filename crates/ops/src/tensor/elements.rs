@@ -4,7 +4,8 @@
 use super::Tensor;
 use super::offsets::{Extents, Offsets, extents, split_row};
 use flambeau_core::{
-    Device, DimVec, DispatchKey, Element, ReadGuard, Result, Scalar, ScalarType, Storage, ensure, error, fallible, shape,
+    Device, DimVec, DispatchKey, Element, ReadGuard, Result, Scalar, ScalarType, Storage, ensure, error,
+    fallible, shape,
 };
 
 /// A tensor's elements, readable for as long as this lives.

@@ -1,6 +1,6 @@
 //! Operators without a rule: called for each example, and the results stacked.
 
-use crate::batch::{Batch, mapped};
+use crate::batch::Batch;
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
@@ -90,13 +90,4 @@ fn stacked(batch: &Batch<'_>, rows: &[Vec<Value>]) -> Result<Vec<Value>> {
 fn stacked_item<'v>(batch: &Batch<'_>, column: impl Iterator<Item = &'v Value>, at: usize) -> Result<Tensor> {
     let items: Vec<Tensor> = column.filter_map(|value| value.tensors().nth(at)).cloned().collect();
     batch.wrap(&ops::stack(&items, 0)?, 0)
-}
-
-/// The results, batched, with the same values for all examples.
-pub(crate) fn repeated(batch: &Batch<'_>, results: &[Value]) -> Result<Vec<Value>> {
-    let repeat = |tensor: &Tensor| {
-        let expanded = ops::expand(&ops::unsqueeze(tensor, 0)?, &batch.sizes(tensor.sizes()), false)?;
-        batch.wrap(&expanded, 0)
-    };
-    results.iter().map(|value| mapped(value, &repeat)).collect()
 }
