@@ -4,8 +4,10 @@
 //! the gradient of each example, and the tangent of the tensor below is that of each example.
 
 use flambeau_core::{DispatchKey, MemoryFormat, Result, bail, ensure, shape};
+use flambeau_ops::batched::{
+    Wrapper, batched_at_all_levels, innermost, is_batched, physical_like, rewrap, wrappers,
+};
 use flambeau_ops::{Tensor, ops};
-use flambeau_vmap::{Wrapper, batched_at_all_levels, innermost, is_batched, physical_like, rewrap, wrappers};
 
 /// The tensor whose history is that of `tensor`, if it is another one.
 #[inline]

@@ -31,9 +31,9 @@ pub(crate) use in_place::set;
 use crate::batched;
 use crate::variable::tangents::{below, is_dual, set_tangent, tangent};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};
+use flambeau_ops::batched::{rewrap, wrappers};
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
-use flambeau_vmap::{rewrap, wrappers};
 
 /// The results of `operator` for the arguments `given`, with tangents. The tangents are computed by differentiating the backward
 /// pass, so the kernel for `ForwardGrad` of an operator of another crate can call this function instead of having a formula.

@@ -4,7 +4,7 @@ use crate::call::IntoPython;
 use crate::errors::raise;
 use crate::tensor::tensor_in;
 use flambeau_ops::Tensor;
-use flambeau_vmap::{LevelGuard, Randomness, current_level};
+use flambeau_ops::batched::{self, Level, LevelGuard, Randomness, current_level};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use std::cell::RefCell;
@@ -48,14 +48,14 @@ fn _vmap_exit() -> PyResult<()> {
     }
 }
 
-fn level() -> PyResult<flambeau_vmap::Level> {
+fn level() -> PyResult<Level> {
     current_level().ok_or_else(|| PyRuntimeError::new_err("vmap: no level is open"))
 }
 
 /// The tensor, whose dimension `dim` is the batch of the innermost level.
 #[pyfunction]
 fn _vmap_wrap<'py>(py: Python<'py>, value: &Object<'py>, dim: i64) -> PyResult<Object<'py>> {
-    flambeau_vmap::wrap(tensor(value)?, dim, level()?).map_err(raise)?.into_python(py)
+    batched::wrap(tensor(value)?, dim, level()?).map_err(raise)?.into_python(py)
 }
 
 /// The tensor with the batch of the innermost level in dimension `dim`.
@@ -68,7 +68,7 @@ fn _vmap_unwrap<'py>(py: Python<'py>, value: &Object<'py>, dim: Option<i64>) -> 
 /// The tensor below the wrapper of the innermost level, and its dimension of the batch; the tensor and `None` if it is not batched there.
 #[pyfunction]
 fn _vmap_parts<'py>(py: Python<'py>, value: &Object<'py>) -> PyResult<(Object<'py>, Option<i64>)> {
-    match flambeau_vmap::unwrap(tensor(value)?, level()?.id) {
+    match batched::unwrap(tensor(value)?, level()?.id) {
         Some((inside, dim)) => Ok((inside.into_python(py)?, Some(dim))),
         None => Ok((value.clone(), None)),
     }
@@ -88,7 +88,7 @@ fn _vmap_level() -> Option<(i64, &'static str)> {
 
 #[pyfunction]
 fn _is_batched(value: &Object<'_>) -> bool {
-    tensor_in(value).is_some_and(flambeau_vmap::is_batched)
+    tensor_in(value).is_some_and(batched::is_batched)
 }
 
 /// The tensor, batched at all levels that are open.
@@ -97,7 +97,7 @@ fn _batched_at_all_levels<'py>(py: Python<'py>, value: &Object<'py>) -> PyResult
     if current_level().is_none() {
         return Ok(value.clone());
     }
-    flambeau_vmap::batched_at_all_levels(tensor(value)?).map_err(raise)?.into_python(py)
+    batched::batched_at_all_levels(tensor(value)?).map_err(raise)?.into_python(py)
 }
 
 /// How many calls were computed example by example, by the name of the operator.

@@ -1,9 +1,9 @@
 //! A call of an operator with tensors that are batched at one level, as rules see it.
 
-use crate::batched::{unwrap, wrap_ordered};
-use crate::level::{Below, Level};
 use crate::plan::{Plan, plan_of};
 use flambeau_core::{Result, Scalar, bail};
+use flambeau_ops::batched::{Below, Level};
+use flambeau_ops::batched::{unwrap, wrap_ordered};
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
 
@@ -106,12 +106,16 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// Each tensor among results, of which the first dimension is the batch, as a batched tensor.
+    /// Each tensor among results, of which the first dimension is the batch, as a batched tensor. Results without elements that an operator
+    /// was not requested to compute are the same for all examples.
     ///
     /// # Errors
     /// As [`wrap`](Self::wrap).
     pub fn wrap_all(&self, results: Vec<Value>) -> Result<Vec<Value>> {
-        let wrap = |tensor: &Tensor| self.wrap(tensor, 0);
+        let wrap = |tensor: &Tensor| match tensor.numel() {
+            0 if tensor.sizes().first() != Some(&self.level.size) => Ok(tensor.clone()),
+            _ => self.wrap(tensor, 0),
+        };
         results.iter().map(|value| mapped(value, &wrap)).collect()
     }
 

@@ -1,12 +1,12 @@
 //! The boxed kernel for the key `Batched`, which serves all operators that have no kernel of their own for it.
 
 use crate::batch::Batch;
-use crate::batched::parts;
 use crate::kinds;
-use crate::level::{Below, current_level, open_level};
 use crate::plan::{Kind, plan_of};
 use crate::rules;
 use flambeau_core::{DispatchKey, Result};
+use flambeau_ops::batched::parts;
+use flambeau_ops::batched::{Below, current_level, open_level};
 use flambeau_ops::dispatch::{BoxedRegistration, Call, Value, inventory};
 
 inventory::submit! { BoxedRegistration::fallback(DispatchKey::Batched, &batched) }

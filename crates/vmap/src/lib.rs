@@ -5,16 +5,14 @@
 //!
 //! | layer | module | holds |
 //! |---|---|---|
-//! | 1 | `level` | the levels that are open on a thread: their batch sizes and what random operators do in them |
-//! | 2 | `batched` | batched tensors: a tensor, which of its dimensions is the batch, and the level |
-//! | 3 | `physical` | batched tensors of several levels and the tensor below them, for autograd |
-//! | | `print` | how a batched tensor is printed |
-//! | | `plan` | what is known of an operator: the kind of its rule, and which arguments name dimensions |
-//! | 4 | `batch` | a call of an operator at one level, as rules see it |
-//! | 5 | `kinds` | rules that serve many operators |
-//! | 6 | `rules` | rules of single operators |
-//! | 7 | `fallback` | the boxed kernel for the key `Batched` |
-//! | 8 | `transform` | [`vmap`] itself |
+//! | 1 | `plan` | what is known of an operator: the kind of its rule, and which arguments name dimensions |
+//! | 2 | `batch` | a call of an operator at one level, as rules see it |
+//! | 3 | `kinds` | rules that serve many operators |
+//! | 4 | `rules` | rules of single operators |
+//! | 5 | `fallback` | the boxed kernel for the key `Batched` |
+//! | | `transform` | [`vmap`] itself |
+//!
+//! Batched tensors and levels are in [`flambeau_ops::batched`], since autograd unwraps them too.
 //!
 //! A level that is open includes the dispatch key `Batched` on its thread, so that random operators are seen even where no argument is
 //! batched. Other threads, and this thread outside of levels, pay nothing. Batched tensors have the key themselves. It is above
@@ -26,22 +24,16 @@
 mod readme {}
 
 mod batch;
-mod batched;
 mod fallback;
 mod generated;
 mod kinds;
-mod level;
-mod physical;
 mod plan;
-mod print;
 mod rules;
 mod transform;
 
 pub use batch::Batch;
-pub use batched::{is_batched, unwrap, wrap};
 pub use fallback::rule;
+pub use flambeau_ops::batched::{Level, LevelGuard, Randomness, is_batched, unwrap, wrap};
 pub use kinds::loops::{loops, set_warning};
-pub use level::{Level, LevelGuard, Randomness, current_level, levels};
-pub use physical::{Wrapper, batched_at_all_levels, innermost, physical_like, rewrap, wrappers};
 pub use plan::{Kind, kind_of};
 pub use transform::{batch_size, out_of_level, vmap};

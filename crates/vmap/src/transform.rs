@@ -1,8 +1,8 @@
 //! `vmap`: opens a level, calls a function with batched tensors, and takes the batch out of its results.
 
-use crate::batched::{unwrap, wrap};
-use crate::level::{Level, LevelGuard, Randomness};
 use flambeau_core::{Result, bail, ensure, shape};
+use flambeau_ops::batched::{Level, LevelGuard, Randomness};
+use flambeau_ops::batched::{unwrap, wrap};
 use flambeau_ops::{Tensor, ops};
 
 /// The results of `f`, a function of one example, for all examples of a batch.

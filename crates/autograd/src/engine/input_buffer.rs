@@ -2,9 +2,9 @@
 
 use crate::graph::gradients::Gradients;
 use flambeau_core::{Result, Scalar, shape};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::native::pointwise::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};
-use flambeau_vmap::is_batched;
 
 /// Extends the list to `count` gradients; those that did not arrive are `None`.
 #[inline]

@@ -6,8 +6,8 @@ use crate::call::{IntoPython, call, run};
 use crate::errors::raise;
 use crate::objects;
 use flambeau_core::{Complex, Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType, fallible};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
-use flambeau_vmap::is_batched;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 

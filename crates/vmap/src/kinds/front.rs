@@ -46,12 +46,13 @@ fn padded(batch: &Batch<'_>, tensor: &Tensor, missing: usize) -> Result<Tensor> 
 fn cores(batch: &Batch<'_>) -> Vec<usize> {
     let names = batch.operator.arguments();
     let matrix = batch.tensors().next().map(|tensor| tensor.sizes().to_vec()).unwrap_or_default();
+    let may_be_vector = batch.operator.name() == "_linalg_solve_ex";
     let core = |(index, value): (usize, &Value)| {
         let Value::Tensor(tensor) = value else { return None };
         Some(match names.get(index).map_or("", |argument| argument.name) {
             "pivots" | "LU_pivots" | "tau" | "input2" => 1,
             "atol" | "rtol" => 0,
-            "B" if is_vector(tensor, &matrix) => 1,
+            "B" if may_be_vector && is_vector(tensor, &matrix) => 1,
             _ => 2,
         })
     };

@@ -2,8 +2,8 @@
 
 use crate::batch::Batch;
 use crate::kinds::loops::each;
-use crate::level::Randomness;
 use flambeau_core::{Generator, Result, bail, ensure};
+use flambeau_ops::batched::Randomness;
 use flambeau_ops::dispatch::Value;
 
 /// Examples are drawn in order, so that each has the numbers that a loop over the examples would draw for it in this call.

@@ -45,9 +45,7 @@ const VMAP: Crate = Crate {
     name: "vmap",
     folder: "crates/vmap/src/",
     layers: &[
-        &["level"],
-        &["batched"],
-        &["generated+plan", "physical", "print"],
+        &["generated+plan"],
         &["batch"],
         &["kinds/loops", "kinds/pointwise", "kinds/refused"],
         &["kinds/dims", "kinds/fold", "kinds/front", "kinds/random"],
@@ -340,7 +338,10 @@ const OPS: Crate = Crate {
         &["native/nn/convolution"],
         &["native"],
         &["generated"],
-        &["cpu_fallback", "registry"],
+        &["batched/level", "cpu_fallback", "registry"],
+        &["batched/wrapper"],
+        &["batched/physical", "batched/print"],
+        &["batched"],
     ],
     // Operators as functions, which end in kernels only by way of the dispatcher: arithmetic on handles, composites and copies call
     // them, as ATen's call `at::`.

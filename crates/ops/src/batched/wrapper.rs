@@ -1,9 +1,9 @@
 //! Batched tensors: a tensor with the dispatch key `Batched`, which reports the sizes of one example and holds the tensor of all.
 
-use crate::level::{Level, open_level};
+use super::level::{Level, open_level};
+use crate::Tensor;
 use flambeau_core::tensor_impl::Parts;
 use flambeau_core::{DimVec, DispatchKey, Result, Storage, TensorImpl, ensure, shape};
-use flambeau_ops::Tensor;
 use std::sync::OnceLock;
 
 /// What a batched tensor holds as the extension of its `TensorImpl`.
@@ -15,19 +15,19 @@ struct Elements {
     _storage: OnceLock<Storage>,
 }
 
-/// The parts of a batched tensor.
+/// What is inside the outermost wrapper of a batched tensor.
 #[derive(Clone, Copy)]
-pub(crate) struct Inside<'t> {
+pub struct Inside<'t> {
     /// The tensor of all examples; it may be batched at outer levels.
-    pub(crate) value: &'t Tensor,
+    pub value: &'t Tensor,
     /// The dimension of `value` along which the examples are.
-    pub(crate) dim: usize,
+    pub dim: usize,
     /// The number of the level.
-    pub(crate) level: u64,
+    pub level: u64,
 }
 
 /// The parts of the outermost wrapper, which has the highest level of all that the tensor is batched at.
-pub(crate) fn parts(tensor: &Tensor) -> Option<Inside<'_>> {
+pub fn parts(tensor: &Tensor) -> Option<Inside<'_>> {
     if !tensor.key_set().has(DispatchKey::Batched) {
         return None;
     }
@@ -64,7 +64,7 @@ pub fn wrap(value: &Tensor, dim: i64, level: Level) -> Result<Tensor> {
 }
 
 /// Wraps so that the wrapper of the highest level is outermost.
-pub(crate) fn wrap_ordered(value: &Tensor, dim: usize, level: u64) -> Result<Tensor> {
+pub fn wrap_ordered(value: &Tensor, dim: usize, level: u64) -> Result<Tensor> {
     let Some(outer) = parts(value).filter(|outer| outer.level > level) else {
         return wrapper(value, dim, level);
     };

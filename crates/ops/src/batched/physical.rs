@@ -1,9 +1,9 @@
 //! Batched tensors of several levels: the tensor below all wrappers, and how gradients and tangents are arranged like it.
 
-use crate::batched::{is_batched, parts, wrap_ordered};
-use crate::level::{Level, levels, open_level};
+use super::level::{Level, levels, open_level};
+use super::wrapper::{is_batched, parts, wrap_ordered};
+use crate::{Tensor, ops};
 use flambeau_core::{Result, bail};
-use flambeau_ops::{Tensor, ops};
 
 /// One of the wrappers of a batched tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Prints a batched tensor as PyTorch does: the level, the dimension of the batch, and the tensor of all examples.
 
-use crate::batched::parts;
-use crate::level::levels;
-use flambeau_ops::Tensor;
-use flambeau_ops::dispatch::inventory;
-use flambeau_ops::tensor::display::{PrintOptions, Representation};
+use super::level::levels;
+use super::wrapper::parts;
+use crate::Tensor;
+use crate::dispatch::inventory;
+use crate::tensor::display::{PrintOptions, Representation};
 
 inventory::submit! { Representation(print) }
 

@@ -48,7 +48,7 @@ pub fn current_level() -> Option<Level> {
 ///
 /// # Errors
 /// `InvalidArgument` where it is closed, or open on another thread.
-pub(crate) fn open_level(id: u64) -> Result<Level> {
+pub fn open_level(id: u64) -> Result<Level> {
     let found = OPEN.with_borrow(|open| open.iter().find(|level| level.id == id).copied());
     match found {
         Some(level) => Ok(level),
@@ -90,19 +90,19 @@ impl Drop for LevelGuard {
 }
 
 /// Until it is dropped, only the levels below one are open: a rule of that level calls operators on tensors that do not have it.
-pub(crate) struct Below {
+pub struct Below {
     hidden: Vec<Level>,
     _included: Option<ThreadKeysGuard>,
 }
 
 impl Below {
     /// Hides the level `id` and all that were opened after it.
-    pub(crate) fn level(id: u64) -> Self {
+    pub fn level(id: u64) -> Self {
         Self::keeping(|level| level.id < id)
     }
 
     /// Hides all levels.
-    pub(crate) fn all() -> Self {
+    pub fn all() -> Self {
         Self::keeping(|_| false)
     }
 
