@@ -303,7 +303,7 @@ fn what_cannot_be_batched_is_an_error() -> Result<()> {
         ),
         (&ops::nonzero, "dynamic shape"),
         (&|x| ops::masked_select(x, &ops::gt_scalar(x, Scalar::Int(1))?), "dynamic shape"),
-        (&|x| ops::select_int(x, 0, 0)?.item::<f64>().map(Tensor::from), "calling .item() on a Tensor"),
+        (&|x| ops::select_int(x, 0, 0)?.item::<f64>().map(|number| Tensor::from([number])), "calling .item() on a Tensor"),
         (&|x| ops::as_strided(x, &[1], &[1], None), "as_strided is not supported"),
         (&|x| ops::add_out(x, x, Scalar::Int(1), &shared).map(|()| shared.clone()), "out="),
     ];
@@ -424,7 +424,7 @@ fn gradients_through_a_batch_are_those_of_a_loop() {
             let stacks: Vec<Tensor> =
                 (0..choice.len()).map(|index| ops::stack(&column(index), 0).unwrap()).collect();
             let inputs = marked(&stacks);
-            let rows = (0..EXAMPLES).map(|at| {
+            let rows = (0..EXAMPLES).map(|at| -> Result<Vec<Tensor>> {
                 let example: Vec<Tensor> =
                     inputs.iter().map(|input| ops::select_int(input, 0, at)).collect::<Result<_>>()?;
                 Ok(tensors(outcome(op, &with_operands(&arguments, &example))?))

@@ -92,6 +92,9 @@ def test_indices():
         close(vmap(f, in_dims=(0, None))(x, i[0]), fb.stack([f(row, i[0]) for row in x]))
         close(vmap(f, in_dims=(None, 0))(x[0], i), fb.stack([f(x[0], row) for row in i]))
 
+    close(vmap(lambda x, i: x[i[0]])(x, i), stacked(lambda x, i: x[i[0]], x, i))
+    close(vmap(lambda x: fb.masked_select(x, fb.eye(4, 5) > 0))(x), fb.stack([fb.masked_select(row, fb.eye(4, 5) > 0) for row in x]))
+
     def put(x, i, v):
         y = x.clone()
         y[i, 1] = v

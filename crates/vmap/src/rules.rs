@@ -57,6 +57,7 @@ const RULES: &[(&str, Rule)] = &[
     ("new_ones", shapes::new_tensor),
     ("new_full", shapes::new_tensor),
     ("index.Tensor", indexing::index),
+    ("masked_select", indexing::masked_select),
     ("index_put", indexing::index_put),
     ("index_put_", indexing::index_put_in_place),
     ("index_select", search::index_select),

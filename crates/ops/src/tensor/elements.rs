@@ -131,7 +131,8 @@ impl Tensor {
             !self.key_set().has(DispatchKey::Batched),
             NotImplemented,
             "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, \
-             please try to rewrite what you're doing with other operations."
+             please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch \
+             internals, please file a bug report."
         );
         ensure!(
             self.device().is_cpu(),

@@ -33,7 +33,7 @@ impl PyTensor {
         match self.tensor.numel() {
             1 if is_batched(&self.tensor) => Err(PyRuntimeError::new_err(
                 "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that \
-                 yet, please shout over at https://github.com/pytorch/functorch/issues/257 .",
+                 yet, please file an issue.",
             )),
             1 => Ok(self.single()?.to_bool()),
             0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),

@@ -2,7 +2,7 @@
 
 use crate::batch::{Batch, one};
 use crate::kinds::pointwise::with_rank;
-use crate::kinds::{loops, refused};
+use crate::kinds::loops;
 use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
@@ -152,10 +152,34 @@ fn restored(indices: &Indices, result: &Tensor, is_first: bool) -> Result<Tensor
 fn by_mask(batch: &Batch<'_>) -> Result<Vec<Value>> {
     let given = batch.optional_tensors(1)?;
     let is_mask = |index: &Tensor| matches!(index.dtype(), ScalarType::Bool | ScalarType::U8);
-    match given.iter().flatten().any(|index| is_mask(index) && index.dim() > 0 && batch.is_batched(index)) {
-        true => refused::call(batch),
-        false => loops::call(batch),
+    if given.iter().flatten().any(|index| is_mask(index) && index.dim() > 0 && batch.is_batched(index)) {
+        bail!(
+            NotImplemented(batch.operator.name()),
+            "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with a \
+             boolean mask."
+        );
     }
+    loops::call(batch)
+}
+
+/// The elements where a mask is true that all examples share.
+pub(super) fn masked_select(batch: &Batch<'_>) -> Result<Vec<Value>> {
+    let (tensor, mask) = (batch.tensor(0)?, batch.tensor(1)?);
+    if batch.is_batched(mask) {
+        bail!(
+            NotImplemented("masked_select", "mask"),
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch this \
+             would return a differently shaped Tensor."
+        );
+    }
+    let rank = tensor.dim().max(mask.dim());
+    let both = ops::broadcast_tensors(&[with_rank(batch, tensor, rank)?, mask.clone()])?;
+    let [elements, mask] = &both[..] else { return loops::call(batch) };
+    let count = elements.sizes().iter().skip(1).product();
+    let elements = ops::reshape(elements, &batch.sizes(&[count]))?;
+    let of_one = ops::reshape(&ops::select_int(mask, 0, 0)?, &[count])?;
+    let positions = ops::select_int(&ops::nonzero(&of_one)?, 1, 0)?;
+    Ok(one(batch.wrap(&ops::index_select(&elements, 1, &positions)?, 0)?))
 }
 
 /// The operands of a write: the tensor with the indexed dimensions after the batch, the order of its dimensions, the indices, and the

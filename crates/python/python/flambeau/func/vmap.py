@@ -131,7 +131,7 @@ def _batched(func: Function, args: Any, in_dims: Any) -> tuple[list[Any], list[i
         dims[number] = _in_dim(head, value, dim)
     sizes = [value.shape[dim] for value, dim in zip(values, dims, strict=True) if dim is not None]
     if not sizes:
-        raise ValueError(f"{head}: at least one of in_dims must be an integer, so that there is something to vmap over")
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if any(size != sizes[0] for size in sizes):
         raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension")
     return values, dims, spec, sizes[0]
