@@ -1,6 +1,7 @@
 //! Operators to text: one module for each kind of file.
 
 mod autograd;
+mod batching;
 mod calls;
 mod docs;
 mod examples;
@@ -16,6 +17,8 @@ use std::collections::BTreeMap;
 use crate::model::Operator;
 pub use autograd::AUTOGRAD_FOLDER;
 pub(crate) use autograd::files as autograd_files;
+pub use batching::VMAP_FOLDER;
+pub(crate) use batching::file as batching_file;
 pub(crate) use docs::page as operators_page;
 pub use forward::FORWARD_FOLDER;
 pub(crate) use forward::files as forward_files;

@@ -10,6 +10,7 @@ mod readme {}
 
 use flambeau_schema as schema;
 
+mod batching;
 mod derivatives;
 mod emit;
 pub mod formula;
@@ -28,6 +29,7 @@ pub use derivatives::{
 };
 pub use emit::{
     AUTOGRAD_FOLDER, FORWARD_FOLDER, GeneratedFile, OPERATORS_PAGE, OPS_FOLDER, PYTHON_FOLDER, PYTHON_STUBS,
+    VMAP_FOLDER,
 };
 pub use native_functions::{Kernel, KernelPath, Located, NativeFunction, NativeFunctions};
 pub use schema::{
@@ -87,6 +89,15 @@ pub fn operators_page(
     with_model(functions, derivatives, |operators, _, typed| {
         emit::operators_page(operators, (derivatives, typed), types, differences)
     })
+}
+
+/// The table of the kinds of rules by which `vmap` computes operators.
+///
+/// # Errors
+/// Those of [`generate`] that concern the operators.
+pub fn batching_rules(functions: Source<'_>) -> Result<GeneratedFile, Faults> {
+    let parsed = NativeFunctions::parse(functions)?;
+    Ok(emit::batching_file(&model::operators(functions, &parsed)?))
 }
 
 /// The methods of `Tensor` whose documentation has no example.

@@ -66,6 +66,8 @@ pub struct NativeFunction {
     pub precomputed: Vec<String>,
     /// The formula and scalar types of an elementwise kernel.
     pub ufunc_inner_loop: Vec<(String, String)>,
+    /// The kind of rule by which `vmap` computes it, where the other fields do not say.
+    pub batch: Option<String>,
     /// One sentence or more, for the generated documentation.
     pub doc: Option<String>,
     /// The name of the method in Rust; `none` if there is none.

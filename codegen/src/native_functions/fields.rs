@@ -1,6 +1,7 @@
 //! The fields of an entry, each with the values it may take.
 
 use super::{Located, NativeFunction, dispatch};
+use crate::batching::KINDS;
 use crate::schema::{FunctionSchema, OperatorName, argument, is_identifier};
 use crate::source::{Fault, Source};
 use crate::yaml::{Entry, Node, Scalar, Value};
@@ -67,6 +68,7 @@ pub(super) fn read(
         cpp_no_default_args: no_default_args(entry, &schema)?,
         precomputed: precomputed(entry, &schema)?,
         ufunc_inner_loop: entry.take("ufunc_inner_loop").map_or(Ok(vec![]), |node| ufunc(source, node))?,
+        batch: one_of(entry, "batch", &KINDS.iter().map(|(name, _)| *name).collect::<Vec<_>>())?,
         doc: doc(entry)?,
         rust_name: entry
             .take_text("rust_name")?

@@ -9,6 +9,7 @@ mod entries;
 mod graph_task;
 mod input_buffer;
 
+use crate::batched::{Unwrapped, ensure_no_accumulation};
 use crate::factory;
 use crate::grad_mode::set_grad_enabled;
 use crate::graph::gradients::{Gradients, OutputInfo, sum_to_size};
@@ -65,6 +66,7 @@ pub fn backward(
     inputs: Option<&[Tensor]>,
 ) -> Result<()> {
     let mode = Mode::new(retain_graph, create_graph);
+    ensure_no_accumulation(tensors)?;
     ensure!(
         inputs.is_none_or(|inputs| !inputs.is_empty()),
         InvalidArgument,
@@ -93,6 +95,10 @@ pub fn grad(
 ) -> Result<Vec<Option<Tensor>>> {
     let mode = Mode::new(retain_graph, create_graph);
     ensure!(!inputs.is_empty(), InvalidArgument, "grad requires non-empty inputs.");
+    if let Some(all) = Unwrapped::of(outputs, grad_outputs, inputs)? {
+        let grads = grad(&all.outputs, &all.inputs, &all.grads, retain_graph, create_graph, allow_unused)?;
+        return all.wrapped(grads);
+    }
     let inputs = edges_of_inputs(inputs)?;
     let (roots, seeds) = roots(outputs, grad_outputs, create_graph)?;
     let grads = run(&roots, seeds, mode, Some((&inputs, true)))?;

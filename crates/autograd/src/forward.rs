@@ -28,8 +28,10 @@ pub(crate) use call::{Call, JvpRule, Sum};
 pub(crate) use forward_kernel::{ForwardKernel, forward_kernel};
 pub(crate) use in_place::set;
 
+use crate::batched;
 use crate::variable::tangents::{below, is_dual, set_tangent, tangent};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};
+use flambeau_ops::batched::{rewrap, wrappers};
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
 
@@ -75,6 +77,9 @@ pub fn transposed(
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
+    if let Some((primal, tangent, wrappers)) = batched::dual(primal, tangent)? {
+        return rewrap(&make_dual(&primal, &tangent)?, &wrappers);
+    }
     ensure!(
         is_dual_level_open(),
         Autograd,
@@ -129,6 +134,11 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
 pub fn unpack_dual(tensor: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
     if !is_dual_level_open() {
         return Ok((tensor.clone(), None));
+    }
+    if let Some(below) = batched::below(tensor) {
+        let ((primal, tangent), wrappers) = (unpack_dual(below)?, wrappers(tensor));
+        let tangent = tangent.map(|tangent| rewrap(&tangent, &wrappers)).transpose()?;
+        return Ok((rewrap(&primal, &wrappers)?, tangent));
     }
     let found = tangent(tensor)?;
     if found.is_none() {

@@ -1,13 +1,14 @@
 //! Functions whose derivative the user writes.
 #![expect(unsafe_code, reason = "promises that its node begins with the header")]
 
+use crate::batched::below;
 use crate::grad_mode::no_grad;
 use crate::graph::dual_level::is_dual_level_open;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, Owned, new_node};
 use crate::graph::operator::{Backward, SECOND_TIME};
 use crate::variable::history::set_gradient_edge;
-use crate::variable::meta::{CreationMeta, variable};
+use crate::variable::meta::{CreationMeta, requires_grad, variable};
 use crate::variable::saved_variable::{SavedVariable, Unpacked};
 use crate::variable::tangents::{self, is_dual};
 use crate::variable::view;
@@ -168,6 +169,16 @@ pub struct JvpContext<'a> {
 /// # Errors
 /// Those of its forward, and `Autograd` where an input was written that may not be.
 pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+    // The history of a batched tensor is that of another one, and a backward of one example would not fit it.
+    let needs_rule =
+        |input: &&Tensor| below(input).is_some_and(|below| requires_grad(below) || is_dual(below));
+    ensure!(
+        !inputs.iter().any(needs_rule),
+        Autograd,
+        "You tried to vmap over {}, but it does not have vmap support. Please override and implement the vmap staticmethod or set \
+         generate_vmap_rule=True.",
+        function.name()
+    );
     let recording = record::any_requires_grad(inputs.iter().copied());
     let dual = is_dual_level_open() && inputs.iter().any(|input| is_dual(input));
     let edges = if recording { record::edges_of_all(inputs)? } else { Edges::new() };

@@ -6,6 +6,7 @@
 //! | layer | module | holds |
 //! |---|---|---|
 //! | 1 | `alias`, `factory`, `spin_lock` | tensors without history; a lock for a few words |
+//! | | `batched` | tensors of `vmap`, whose history is that of the tensor below |
 //! | | [`grad_mode`], [`anomaly`] | whether a thread records operators, and whether it records backtraces of the calls |
 //! | 2 | [`graph`] | nodes, edges, hooks, and how nodes are dropped |
 //! | 3 | [`variable`] | the autograd metadata of a tensor, views, tangents, and saved variables |
@@ -51,6 +52,7 @@ mod readme {}
 
 mod alias;
 pub mod anomaly;
+mod batched;
 mod checkpoint;
 pub mod engine;
 mod factory;

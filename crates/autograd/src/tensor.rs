@@ -1,5 +1,6 @@
 //! Autograd's methods on tensors and nodes.
 
+use crate::batched::below;
 use crate::engine::backward;
 use crate::grad_mode::is_inference_mode_enabled;
 use crate::graph::gradients::Gradients;
@@ -109,10 +110,14 @@ pub trait Autograd {
 impl Autograd for Tensor {
     #[inline]
     fn requires_grad(&self) -> bool {
-        requires_grad(self)
+        requires_grad(self) || below(self).is_some_and(requires_grad)
     }
 
     fn requires_grad_(&self, requires: bool) -> Result<&Tensor> {
+        if let Some(below) = below(self) {
+            below.requires_grad_(requires)?;
+            return Ok(self);
+        }
         if requires {
             check_can_require_grad(self)?;
         }
@@ -143,10 +148,13 @@ impl Autograd for Tensor {
     }
 
     fn is_leaf(&self) -> bool {
-        is_leaf(self)
+        is_leaf(below(self).unwrap_or(self))
     }
 
     fn grad_fn(&self) -> Result<Option<NodePtr>> {
+        if let Some(below) = below(self) {
+            return below.grad_fn();
+        }
         gradient_edge(self)?;
         Ok(variable(self).and_then(|variable| variable.state.lock().grad_fn.clone()))
     }
@@ -160,6 +168,7 @@ impl Autograd for Tensor {
     }
 
     fn set_grad(&self, grad: Option<&Tensor>) -> Result<()> {
+        ensure!(below(self).is_none(), Autograd, "vmap: a batched tensor has no gradient to be set");
         if let Some(grad) = grad {
             check_grad(self, grad)?;
         } else if variable(self).is_none() {
@@ -218,6 +227,10 @@ impl Autograd for Tensor {
     }
 
     fn detach_(&self) -> Result<&Tensor> {
+        if let Some(below) = below(self) {
+            below.detach_()?;
+            return Ok(self);
+        }
         ensure!(!self.is_view(), Autograd, "Can't detach views in-place. Use detach() instead.");
         if let Some(variable) = variable(self) {
             variable.set_edge(None);

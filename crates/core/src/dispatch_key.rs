@@ -50,7 +50,7 @@ keys! {
     Quantized,
     /// A layout from another crate.
     ExtensionLayout,
-    /// Vectorising transform, reserved.
+    /// Tensors with a batch dimension that a function under `vmap` does not see.
     Batched,
     /// A mode of a front end that intercepts every call before all other keys.
     FunctionMode,
@@ -80,7 +80,8 @@ impl DispatchKey {
         }
     }
 
-    /// Whether it names a layout: kernels of other layouts cannot read a tensor that has it.
+    /// Whether it names a layout: kernels of other layouts cannot read a tensor that has it. Batched tensors count as one, since
+    /// their elements are those of another tensor.
     pub const fn is_layout(self) -> bool {
         matches!(
             self,
@@ -88,6 +89,7 @@ impl DispatchKey {
                 | DispatchKey::SparseCompressed
                 | DispatchKey::Quantized
                 | DispatchKey::ExtensionLayout
+                | DispatchKey::Batched
         )
     }
 
@@ -287,6 +289,12 @@ impl ThreadKeysGuard {
     #[inline]
     pub fn include(keys: DispatchKeySet) -> Self {
         Self::new(|t| Before::Include(t.include.replace(t.include.get() | keys.0)))
+    }
+
+    /// Calls on this thread pass through `keys` only if a tensor has them.
+    #[inline]
+    pub fn stop_including(keys: DispatchKeySet) -> Self {
+        Self::new(|t| Before::Include(t.include.replace(t.include.get() & !keys.0)))
     }
 
     /// Tensors made on this thread carry just `keys` beyond their backend.

@@ -4,7 +4,7 @@
 //!
 //! 1. Every size is at least 0, every stride at least 0, the product of the sizes is `numel`, below 2^63, and there are
 //!    [`MAX_DIMS`] dimensions at most.
-//! 2. Unless `numel` is 0, or the layout is not strided, or the storage has no bytes that guards would give out, the elements are inside the storage:
+//! 2. Unless `numel` is 0, or the tensor was made [from parts](TensorImpl::from_parts), the elements are inside the storage:
 //!    `(offset + extent + 1) * size(dtype) <= nbytes`. Storages grow but never shrink, so elements that were inside stay inside.
 //! 3. Every geometry that a tensor has had lives as long as the `TensorImpl`: references to it stay valid when an in-place
 //!    operator (`resize_`, `t_`) replaces it, which happens under the storage's exclusive lock.
@@ -365,6 +365,19 @@ impl TensorImpl {
     /// ```
     pub fn from_parts(parts: Parts) -> Result<IntrusivePtr<TensorImpl>> {
         let geometry = Geometry::contiguous(&parts.sizes)?;
+        Self::with_geometry(parts, geometry)
+    }
+
+    /// The same for a tensor that reports other strides than row-major ones: those of the strided tensor that it describes.
+    ///
+    /// # Errors
+    /// As [`from_parts`](Self::from_parts), and for negative strides.
+    pub fn from_strided_parts(parts: Parts, strides: &[i64]) -> Result<IntrusivePtr<TensorImpl>> {
+        let geometry = Geometry::strided(&parts.sizes, strides, 0)?;
+        Self::with_geometry(parts, geometry)
+    }
+
+    fn with_geometry(parts: Parts, geometry: Geometry) -> Result<IntrusivePtr<TensorImpl>> {
         let storage = Storage::without_bytes(backend::resolve(parts.device)?);
         let device = storage.device();
         let mut made = Self::build(storage, device, |dst| *dst = geometry, parts.dtype, false);

@@ -9,6 +9,18 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! `vmap` applies a function of one example to a batch:
+//!
+//! ```
+//! use flambeau::prelude::*;
+//! use flambeau::vmap::{Randomness, vmap};
+//! let (w, x) = (Tensor::from([1.0f64, 2.0]), Tensor::from([[1.0f64, 0.0], [0.0, 1.0], [1.0, 1.0]]));
+//! let score = |args: &[Tensor]| Ok(vec![args[0].dot(&args[1])?.tanh()?]);
+//! let scores = vmap(score, &[w, x], &[None, Some(0)], &[Some(0)], Randomness::Error)?;
+//! assert_eq!(scores[0].sizes(), &[3]);
+//! # Ok::<(), Error>(())
+//! ```
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`Tensor`] | the handle; operators are its methods |
@@ -17,6 +29,7 @@
 //! | [`options`] | the options of methods, and the enums that they take |
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
+//! | [`vmap`](mod@vmap) | functions of one example applied to a batch, by the function of the same name |
 //! | [`profiler`] | what took how long, and how much memory |
 //! | [`dispatch`], [`cpu_fallback`] | what crates that add operators, kernels or devices use |
 //! | [`core`] | what a tensor is, before any operator exists |
@@ -39,6 +52,7 @@ pub use flambeau_ops::ops::{self, options};
 pub use flambeau_ops::{cpu_fallback, dispatch, tensor};
 
 pub use flambeau_autograd::profiler;
+pub use flambeau_vmap::{self as vmap, vmap};
 pub use flambeau_autograd::{Autograd, enable_grad, inference_mode, no_grad};
 pub use flambeau_core::{
     Complex, Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType,

@@ -9,8 +9,8 @@
 //! 3. a composite kernel;
 //! 4. the boxed fallback of the key, which serves all operators.
 //!
-//! A key above the backends without any of these is skipped from then on. The key of a layout is an exception: its tensors have no
-//! strided elements, so a call without a kernel for it is an error that names operator and layout.
+//! A key above the backends without any of these is skipped from then on. The keys of layouts and of batched tensors are exceptions:
+//! such tensors have no strided elements of their own, so a call without a kernel is an error that names operator and key.
 //!
 //! An operator is identified by its address, so that an operator of another crate with the same name has kernels of its own. Names are
 //! for look-up only: [`registry`](crate::registry). Two kernels for one key are an error that names both locations, unless one of them

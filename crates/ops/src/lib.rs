@@ -15,6 +15,7 @@
 //! | 7 | [`native`] | the kernels, in folders by kind |
 //! | 8 | [`ops`], methods of [`Tensor`] | the operators, generated from `native_functions.yaml` |
 //! | 9 | [`registry`], [`cpu_fallback`] | operators by name; operators that a device runs on the host |
+//! | 9 | [`batched`] | tensors that hide a batch dimension, for `vmap` |
 
 /// The example of the crate's README, which runs as a test.
 #[cfg(doctest)]
@@ -22,6 +23,7 @@
 mod readme {}
 
 mod append_list;
+pub mod batched;
 pub mod cpu_fallback;
 pub mod dispatch;
 #[doc(hidden)]

@@ -16,6 +16,7 @@
 //! | `numpy`, `dlpack`, `buffer`, `foreign` | exchange with other libraries, without a copy |
 //! | `overrides` | classes that override operators, `__flambeau_function__` |
 //! | `dispatch` | operators by their schemas, kernels in Python, and the key `Python` of classes and modes |
+//! | `vmap` | functions of one example applied to a batch |
 //! | `profiler` | what took how long |
 //! | `storage`, `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | `serialization` | files: tensors and plain values, also those that PyTorch wrote |
@@ -49,6 +50,7 @@ mod shared_memory;
 mod storage;
 mod tensor;
 mod types;
+mod vmap;
 
 use flambeau_core::allocator::WithReserve;
 use pyo3::prelude::*;
@@ -75,6 +77,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     types::install(module)?;
     autograd::install(module)?;
     settings::install(module)?;
+    vmap::install(module)?;
     cuda::install(module)?;
     numpy::install(module)?;
     overrides::install(module)?;

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Args;
 use flambeau_codegen::{
     AUTOGRAD_FOLDER, Derivatives, FORWARD_FOLDER, Faults, GeneratedFile, NativeFunctions, OPS_FOLDER,
-    PYTHON_FOLDER, Source, generate, operators_page,
+    PYTHON_FOLDER, Source, VMAP_FOLDER, batching_rules, generate, operators_page,
 };
 
 use crate::{Outcome, root};
@@ -53,6 +53,7 @@ fn files(root: &Path) -> Result<Vec<GeneratedFile>, Box<dyn std::error::Error>> 
     }
     let source = |index: usize| Source { name: names[index], text: &texts[index] };
     let mut files = generate(source(0), source(1))?;
+    files.push(batching_rules(source(0))?);
     files.push(operators_page(source(0), source(1), source(2), source(3))?);
     Ok(files)
 }
@@ -101,7 +102,7 @@ fn update(root: &Path, files: Vec<GeneratedFile>, check: bool) -> Outcome {
         generated.insert(path);
     }
     let mut present = vec![];
-    for folder in [OPS_FOLDER, AUTOGRAD_FOLDER, FORWARD_FOLDER, PYTHON_FOLDER] {
+    for folder in [OPS_FOLDER, AUTOGRAD_FOLDER, FORWARD_FOLDER, PYTHON_FOLDER, VMAP_FOLDER] {
         present.extend(rust_files(&root.join(folder))?);
     }
     changes.extend(present.into_iter().filter(|path| !generated.contains(path)).map(|path| (path, None)));

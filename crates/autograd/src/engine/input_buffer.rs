@@ -3,6 +3,7 @@
 use crate::alias;
 use crate::graph::gradients::Gradients;
 use flambeau_core::{Result, Scalar, shape};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::native::pointwise::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};
 
@@ -34,12 +35,15 @@ pub(super) fn add(buffer: &mut Gradients, input_nr: u32, grad: Tensor, create_gr
 }
 
 fn sum_of(sum: Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
-    let create_graph = create_graph || alias::refuses_kernels(&sum, &grad);
-    if !create_graph && can_write(&sum) {
+    // What is written has to be alone, and what is added has to have elements of its own.
+    if create_graph || alias::refuses_kernels(&sum, &grad) || is_batched(&sum) || is_batched(&grad) {
+        return ops::add_tensor(&sum, &grad, Scalar::Int(1));
+    }
+    if can_write(&sum) {
         accumulate_(&sum, &grad)?;
         return Ok(sum);
     }
-    if !create_graph && can_write(&grad) {
+    if can_write(&grad) {
         accumulate_(&grad, &sum)?;
         return Ok(grad);
     }

@@ -20,10 +20,19 @@ pub struct Suffix(pub fn(&Tensor) -> Option<String>);
 
 inventory::collect!(Suffix);
 
+/// How another crate prints a tensor that has no elements of its own: `inventory::submit!(Representation(print));`.
+pub struct Representation(pub fn(&Tensor, &PrintOptions) -> Option<String>);
+
+inventory::collect!(Representation);
+
 impl Tensor {
     /// The tensor as text. Where its values cannot be read, since an accessor of this thread is writing them, the text says
     /// so instead.
     pub fn to_string_with(&self, options: &PrintOptions) -> String {
+        let other = inventory::iter::<Representation>.into_iter().find_map(|other| other.0(self, options));
+        if let Some(text) = other {
+            return text;
+        }
         let prefix = "tensor(";
         let values = self.values_text(prefix.len(), options).unwrap_or_else(|e| format!("<{e}>"));
         append(format!("{prefix}{values}"), &self.suffixes(), prefix.len(), options.linewidth)

@@ -4,7 +4,8 @@
 use super::Tensor;
 use super::offsets::{Extents, Offsets, extents, split_row};
 use flambeau_core::{
-    Device, DimVec, Element, ReadGuard, Result, Scalar, ScalarType, Storage, ensure, error, fallible, shape,
+    Device, DimVec, DispatchKey, Element, ReadGuard, Result, Scalar, ScalarType, Storage, ensure, error,
+    fallible, shape,
 };
 
 /// A tensor's elements, readable for as long as this lives.
@@ -126,6 +127,13 @@ impl Tensor {
     }
 
     pub(crate) fn expect_host(&self) -> Result<()> {
+        ensure!(
+            !self.key_set().has(DispatchKey::Batched),
+            NotImplemented,
+            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, \
+             please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch \
+             internals, please file a bug report."
+        );
         ensure!(
             self.device().is_cpu(),
             Device,

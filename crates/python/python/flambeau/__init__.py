@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from . import random as random, signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler
     from . import quasirandom as quasirandom, utils as utils
+    from .func import vmap as vmap
     from .linalg._lobpcg import lobpcg as lobpcg
     from .serialization import load as load, save as save
 
@@ -97,6 +98,10 @@ def __getattr__(name: str) -> Any:
         from flambeau import serialization
 
         return getattr(serialization, name)
+    if name == "vmap":
+        from flambeau import func
+
+        return func.vmap
     if name == "lobpcg":
         from flambeau.linalg import _lobpcg
 

@@ -7,6 +7,7 @@ use crate::dispatch;
 use crate::errors::raise;
 use crate::objects;
 use flambeau_core::{Complex, Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType, fallible};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -31,6 +32,10 @@ impl PyTensor {
 
     fn __bool__(&self) -> PyResult<bool> {
         match self.tensor.numel() {
+            1 if is_batched(&self.tensor) => Err(PyRuntimeError::new_err(
+                "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that \
+                 yet, please file an issue.",
+            )),
             1 => Ok(self.single()?.to_bool()),
             0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),
             _ => {

@@ -5,6 +5,7 @@ use crate::arguments::{LARGE, is_number, scalar_of};
 use crate::call::run;
 use crate::errors::raise;
 use flambeau_core::{Result, ScalarType};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -136,9 +137,10 @@ impl ParsedIndex {
         Ok(())
     }
 
-    /// An integer without dimensions selects; anything else indexes.
+    /// An integer without dimensions selects, unless it differs between the examples of a batch; anything else indexes.
     fn tensor(&mut self, tensor: &Tensor) -> PyResult<()> {
-        if tensor.dim() > 0 || tensor.dtype() == ScalarType::U8 {
+        let differs = is_batched(tensor) && tensor.dtype().is_integral(false);
+        if tensor.dim() > 0 || tensor.dtype() == ScalarType::U8 || differs {
             self.index(tensor.clone());
         } else if tensor.dtype() == ScalarType::Bool {
             self.step(ops::unsqueeze)?;

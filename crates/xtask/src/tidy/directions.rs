@@ -22,7 +22,7 @@ struct Crate {
     everywhere: &'static [&'static str],
 }
 
-const CRATES: &[Crate] = &[CORE, OPS, AUTOGRAD];
+const CRATES: &[Crate] = &[CORE, OPS, VMAP, AUTOGRAD];
 
 const CORE: Crate = Crate {
     name: "core",
@@ -41,11 +41,29 @@ const CORE: Crate = Crate {
     everywhere: &[],
 };
 
+const VMAP: Crate = Crate {
+    name: "vmap",
+    folder: "crates/vmap/src/",
+    layers: &[
+        &["generated+plan"],
+        &["batch"],
+        &["kinds/loops", "kinds/pointwise", "kinds/refused"],
+        &["kinds/dims", "kinds/fold", "kinds/front", "kinds/random"],
+        &["kinds/reduction"],
+        &["kinds"],
+        &["rules/losses", "rules/convolution"],
+        &["rules/nll_loss", "rules/normalization"],
+        &["rules"],
+        &["fallback", "transform"],
+    ],
+    everywhere: &[],
+};
+
 const AUTOGRAD: Crate = Crate {
     name: "autograd",
     folder: "crates/autograd/src/",
     layers: &[
-        &["alias", "anomaly", "grad_mode", "spin_lock"],
+        &["alias", "anomaly", "batched", "grad_mode", "spin_lock"],
         &["factory"],
         &["graph/gradients", "graph/live", "graph/saved"],
         &["graph/hooks"],
@@ -321,7 +339,10 @@ const OPS: Crate = Crate {
         &["native/nn/convolution"],
         &["native"],
         &["generated"],
-        &["cpu_fallback", "registry"],
+        &["batched/level", "cpu_fallback", "registry"],
+        &["batched/wrapper"],
+        &["batched/physical", "batched/print"],
+        &["batched"],
     ],
     // Operators as functions, which end in kernels only by way of the dispatcher: arithmetic on handles, composites and copies call
     // them, as ATen's call `at::`.

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 from .. import _flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NamedTuple
 
     from .._flambeau import Tensor
+
+    class VmapInfo(NamedTuple):
+        batch_size: int
+        randomness: str
+else:
+    VmapInfo = namedtuple("VmapInfo", ["batch_size", "randomness"])
+    VmapInfo.__doc__ = "What the `vmap` of a function is told of the batch."
 
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -97,6 +106,18 @@ class Function:
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """The outputs for a batch, and the dimension of the batch in each, from arguments with their batch in `in_dims`.
+
+        `info` has `batch_size` and `randomness`. A class with `generate_vmap_rule = True` needs none: it is applied to each example.
+        """
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap static method or set generate_vmap_rule=True."
+        )
+
     @classmethod
     def _run_forward(cls, ctx: Any, arguments: tuple[Any, ...]) -> Any:
         if cls.setup_context is Function.setup_context:
@@ -110,6 +131,8 @@ class Function:
         """Calls the function and records it."""
         if kwargs:
             args = cls._bound(args, kwargs)
+        if any(_flambeau._is_batched(value) for value in args):
+            return _batched(cls, args)
         return _flambeau._apply_function(cls, FunctionCtx(), args)
 
     @classmethod
@@ -130,6 +153,51 @@ class Function:
             if cls.backward is not Function.backward:
                 raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed.")
             setattr(cls, "backward", staticmethod(cls.vjp))
+
+
+def _batched(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    """Applies a function to arguments that are batched, by its own rule, or example by example."""
+    is_overridden = cls.vmap is not Function.vmap
+    if is_overridden and cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. Please set "
+            "generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity."
+        )
+    if not is_overridden and not cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap staticmethod or "
+            "set generate_vmap_rule=True."
+        )
+    level = _flambeau._vmap_level()
+    if level is None:
+        raise RuntimeError("a batched tensor was used outside of the function that vmap called")
+    # A rule is for one level: what is batched at an outer one only is batched at this one too.
+    given = [_flambeau._batched_at_all_levels(value) if _flambeau._is_batched(value) else value for value in args]
+    parts = [_flambeau._vmap_parts(value) if isinstance(value, _flambeau.Tensor) else (value, None) for value in given]
+    values, in_dims = [value for value, _ in parts], tuple(dim for _, dim in parts)
+    info = VmapInfo(*level)
+    if is_overridden:
+        outputs, out_dims = cls.vmap(info, in_dims, *values)
+    else:
+        outputs, out_dims = _by_example(cls, info, values, in_dims)
+    if not isinstance(outputs, (tuple, list)):
+        return _wrapped(outputs, out_dims)
+    dims = out_dims if isinstance(out_dims, (tuple, list)) else [out_dims] * len(outputs)
+    return tuple(_wrapped(output, dim) for output, dim in zip(outputs, dims, strict=True))
+
+
+def _wrapped(output: Any, dim: int | None) -> Any:
+    return output if dim is None or not isinstance(output, _flambeau.Tensor) else _flambeau._vmap_wrap(output, dim)
+
+
+def _by_example(cls: type[Function], info: VmapInfo, values: list[Any], in_dims: tuple[int | None, ...]) -> tuple[Any, Any]:
+    pairs = list(zip(values, in_dims, strict=True))
+    rows = [cls.apply(*(x if dim is None else x.select(dim, at) for x, dim in pairs)) for at in range(info.batch_size)]
+    if not rows:
+        raise RuntimeError(f"vmap: the outputs of {cls.__name__} are not known, since there are no examples")
+    if isinstance(rows[0], _flambeau.Tensor):
+        return _flambeau.stack(rows), 0
+    return tuple(_flambeau.stack(list(column)) for column in zip(*rows, strict=True)), (0,) * len(rows[0])
 
 
 def once_differentiable(function: Any) -> Any:

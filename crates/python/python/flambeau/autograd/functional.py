@@ -159,7 +159,11 @@ def _vector(v: Any, like: Tensors, name: str, what: str) -> Tensors:
 
 
 def _variable(x: Tensor, create_graph: bool) -> Tensor:
-    """Another tensor of the same values to differentiate by: with its history if `create_graph`, and with its tangent."""
+    """Another tensor of the same values to differentiate by: with its history if `create_graph`, and with its tangent.
+
+    Inside `vmap` it is batched, so that each example has a gradient of its own.
+    """
+    x = _flambeau._batched_at_all_levels(x)
     if create_graph and x.requires_grad:
         return x.view_as(x)
     primal, tangent = forward_ad.unpack_dual(x)

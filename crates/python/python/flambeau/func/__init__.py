@@ -1,9 +1,9 @@
-"""Functions of functions: their gradients, products with their Jacobians, and these as a whole.
+"""Functions of functions: their gradients, products with their Jacobians, these as a whole, and functions of one example for a batch.
 
 Arguments and outputs are tensors or nested tuples, lists and dicts of them. The transforms nest in one another, but for forward
-mode in itself: `jvp` and `jacfwd` open the one level of tangents that a thread has. Nothing is vectorised: `jacrev` runs one backward
-pass for each row, `jacfwd` the function once for each column, and `vmap` once for each slice. Gradients of what a function captures are
-recorded where an argument requires grad.
+mode in itself: `jvp` and `jacfwd` open the one level of tangents that a thread has. Under `vmap` every operator computes all examples at
+once; `jacrev` is one backward pass, and `jacfwd` one run, under `vmap`. Gradients of what a function captures are recorded where an
+argument requires grad.
 """
 
 from __future__ import annotations

@@ -1,0 +1,491 @@
+//! `vmap`: every row of the operator table, batched, against a loop over the examples.
+
+use flambeau_autograd::{Autograd, grad};
+use flambeau_core::{ErrorKind, Result, Scalar, ScalarType, manual_seed};
+use flambeau_ops::dispatch::{OperatorInfo, Value};
+use flambeau_ops::{Tensor, ops};
+use flambeau_tests::call::{array, is_in_place, is_random, operator, tensor, tensors, values};
+use flambeau_tests::op_db;
+use flambeau_tests::row::Row;
+use flambeau_vmap::{Kind, Randomness, kind_of, vmap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Samples of a row that are called: the first, and some of the others.
+const SAMPLES: usize = 4;
+/// How many examples there are.
+const EXAMPLES: i64 = 2;
+
+/// The generator of the process serves one test at a time.
+static DRAWS: Mutex<()> = Mutex::new(());
+
+fn seeded() -> MutexGuard<'static, ()> {
+    let guard = DRAWS.lock().unwrap_or_else(PoisonError::into_inner);
+    manual_seed(7);
+    guard
+}
+
+/// The tensors of a call, in order.
+fn operands(arguments: &[Value]) -> Vec<Tensor> {
+    arguments.iter().flat_map(Value::tensors).cloned().collect()
+}
+
+/// The call with other tensors.
+fn with_operands(arguments: &[Value], operands: &[Tensor]) -> Vec<Value> {
+    let mut next = operands.iter().cloned();
+    let mut one = || next.next().expect("as many tensors as before");
+    let replaced = |value: &Value| match value {
+        Value::Tensor(_) => Value::Tensor(one()),
+        Value::Tensors(list) => Value::Tensors(list.iter().map(|_| one()).collect()),
+        Value::OptionalTensors(list) => {
+            Value::OptionalTensors(list.iter().map(|item| item.as_ref().map(|_| one())).collect())
+        }
+        other => other.clone(),
+    };
+    arguments.iter().map(replaced).collect()
+}
+
+/// What an operator gives or writes.
+fn outcome(op: &dyn OperatorInfo, arguments: &[Value]) -> Result<Vec<Value>> {
+    let results = op.call_boxed(arguments)?;
+    Ok(if is_in_place(op) { arguments[..1].to_vec() } else { results })
+}
+
+/// The same elements in reverse order: another example in the same domain.
+fn reversed(tensor: &Tensor) -> Tensor {
+    let dims: Vec<i64> = (0..tensor.dim() as i64).collect();
+    ops::flip(tensor, &dims).unwrap()
+}
+
+/// For each tensor of a call the dimension in which it is batched, or `None` if the examples share it.
+type Choice = Vec<Option<i64>>;
+
+fn choices(op: &dyn OperatorInfo, operands: &[Tensor]) -> Vec<Choice> {
+    let count = operands.len();
+    let last = operands.iter().map(|tensor| Some(tensor.dim() as i64)).collect();
+    let alone = |chosen: usize| (0..count).map(|index| (index == chosen).then_some(0)).collect();
+    let mut all = vec![vec![Some(0); count], last];
+    if count > 1 {
+        let last = if is_in_place(op) { 1 } else { count };
+        all.extend((0..last).map(alone));
+    }
+    all
+}
+
+fn clones(tensors: &[Tensor]) -> Vec<Tensor> {
+    tensors.iter().map(|tensor| ops::clone(tensor, None).unwrap()).collect()
+}
+
+/// The results of a loop, by example; `None` where an example is an error.
+fn looped(op: &dyn OperatorInfo, arguments: &[Value], examples: &[Vec<Tensor>]) -> Option<Vec<Vec<Value>>> {
+    let call = |example: &Vec<Tensor>| outcome(op, &with_operands(arguments, &clones(example))).ok();
+    examples.iter().map(call).collect()
+}
+
+/// The two examples of a choice: the sample, and the sample with its batched tensors reversed, if the operator takes it.
+fn examples(
+    op: &dyn OperatorInfo,
+    arguments: &[Value],
+    choice: &Choice,
+) -> Option<(Vec<Vec<Tensor>>, Vec<Vec<Value>>)> {
+    let first = operands(arguments);
+    let second: Vec<Tensor> = first
+        .iter()
+        .zip(choice)
+        .map(|(tensor, dim)| if dim.is_some() { reversed(tensor) } else { tensor.clone() })
+        .collect();
+    for other in [second, first.clone()] {
+        let both = vec![first.clone(), other];
+        let _draws = seeded();
+        if let Some(expected) = looped(op, arguments, &both) {
+            return Some((both, expected));
+        }
+    }
+    None
+}
+
+/// The results of the call under `vmap`.
+fn batched(
+    op: &dyn OperatorInfo,
+    arguments: &[Value],
+    examples: &[Vec<Tensor>],
+    choice: &Choice,
+) -> Result<Vec<Tensor>> {
+    let inputs: Vec<Tensor> = choice
+        .iter()
+        .enumerate()
+        .map(|(index, dim)| match dim {
+            Some(dim) => {
+                let column: Vec<Tensor> = examples.iter().map(|example| example[index].clone()).collect();
+                ops::stack(&column, *dim).unwrap()
+            }
+            None => ops::clone(&examples[0][index], None).unwrap(),
+        })
+        .collect();
+    let _draws = seeded();
+    let call = |given: &[Tensor]| {
+        let results = outcome(op, &with_operands(arguments, given))?;
+        Ok(tensors(results))
+    };
+    vmap(call, &inputs, choice, &[Some(0)], Randomness::Different)
+}
+
+fn fault_of(row: &Row, got: &[Tensor], expected: &[Vec<Value>]) -> Option<String> {
+    let rows: Vec<Vec<Tensor>> = expected.iter().map(|values| tensors(values.clone())).collect();
+    if got.len() != rows[0].len() {
+        return Some(format!("{} results but expected {}", got.len(), rows[0].len()));
+    }
+    for (number, result) in got.iter().enumerate() {
+        for (index, row_) in rows.iter().enumerate() {
+            let own = ops::select_int(result, 0, index as i64).unwrap();
+            if let Some(fault) = difference(&own, &row_[number], row.unset.is_some()) {
+                return Some(format!("result {number} of example {index}: {fault}"));
+            }
+        }
+    }
+    None
+}
+
+/// The order in which sums are computed may differ from that of one example.
+fn difference(got: &Tensor, expected: &Tensor, is_unset: bool) -> Option<String> {
+    if got.sizes() != expected.sizes() || got.dtype() != expected.dtype() {
+        return Some(format!(
+            "{:?} of {} but expected {:?} of {}",
+            got.sizes(),
+            got.dtype(),
+            expected.sizes(),
+            expected.dtype()
+        ));
+    }
+    if is_unset {
+        return None;
+    }
+    let bound = match got.dtype().to_real() {
+        ScalarType::F64 => 1e-9,
+        ScalarType::F32 => 1e-4,
+        _ => 1e-2,
+    };
+    let differ = |(a, b): (&f64, &f64)| {
+        a != b
+            && !(a.is_nan() && b.is_nan())
+            && ((a - b).abs() > bound * (1.0 + b.abs()) || a.is_nan() != b.is_nan())
+    };
+    let (got, expected) = (array(got), array(expected));
+    let at = got.data.iter().zip(&expected.data).position(|(a, b)| differ((a, b)))?;
+    Some(format!("element {at} is {} but expected {}", got.data[at], expected.data[at]))
+}
+
+fn type_of(row: &Row) -> ScalarType {
+    let preferred = [ScalarType::F64, ScalarType::F32];
+    preferred.into_iter().find(|dtype| row.types.contains(dtype)).unwrap_or(row.types[0])
+}
+
+/// Whether the results of an operator are tensors, which alone can be batched.
+fn gives_tensors(values: &[Vec<Value>]) -> bool {
+    values.iter().flatten().all(|value| matches!(value, Value::Tensor(_) | Value::Tensors(_)))
+}
+
+fn check(row: &Row, faults: &mut Vec<String>) -> usize {
+    let Some(op) = operator(row.name) else { return 0 };
+    let mut count = 0;
+    let step = (row.samples.len() / SAMPLES).max(1);
+    for (number, sample) in row.samples.iter().enumerate().step_by(step).take(SAMPLES) {
+        let arguments = values(sample, &mut |a| tensor(a, type_of(row)));
+        let operands = operands(&arguments);
+        if operands.is_empty() || operands.iter().any(Tensor::is_wrapped_number) {
+            continue;
+        }
+        for choice in choices(op, &operands) {
+            let Some((examples, expected)) = examples(op, &arguments, &choice) else { continue };
+            let got = batched(op, &arguments, &examples, &choice);
+            count += 1;
+            let is_refused =
+                matches!(kind_of(op), Some(Kind::Refused | Kind::Out)) || !gives_tensors(&expected);
+            let fault = match got {
+                Ok(_) if is_refused => Some("expected an error".to_owned()),
+                Err(_) if is_refused => None,
+                Err(error) if DYNAMIC.contains(&row.name) && error.kind() == ErrorKind::NotImplemented => {
+                    None
+                }
+                Err(error) => Some(error.to_string()),
+                Ok(got) => fault_of(row, &got, &expected),
+            };
+            faults.extend(fault.map(|fault| format!("{} sample {number} {choice:?}: {fault}", row.name)));
+        }
+    }
+    count
+}
+
+/// Composites of operators whose results have sizes that depend on elements, or which read elements.
+const DYNAMIC: &[&str] = &[];
+
+#[test]
+fn every_row_equals_a_loop() {
+    let (mut faults, mut count) = (Vec::new(), 0);
+    for row in op_db::rows() {
+        count += check(&row, &mut faults);
+    }
+    println!("{count} calls; computed example by example: {:?}", flambeau_vmap::loops());
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    assert!(count > 2000, "{count} calls");
+}
+
+/// Few operators are called for each example.
+#[test]
+fn few_operators_loop() {
+    let all: Vec<_> = ops::OPERATORS.iter().filter(|op| kind_of(**op) != Some(Kind::Out)).collect();
+    let loops: Vec<_> =
+        all.iter().filter(|op| kind_of(***op) == Some(Kind::Loop)).map(|op| op.name()).collect();
+    println!("{} of {} operators loop: {loops:?}", loops.len(), all.len());
+    assert!(10 * loops.len() < all.len(), "{} of {}", loops.len(), all.len());
+}
+
+fn vmap_one(f: impl Fn(&Tensor) -> Result<Tensor>, x: &Tensor, randomness: Randomness) -> Result<Tensor> {
+    let results = vmap(|args| Ok(vec![f(&args[0])?]), &[x.clone()], &[Some(0)], &[Some(0)], randomness)?;
+    Ok(results[0].clone())
+}
+
+#[test]
+fn levels_nest() -> Result<()> {
+    let (x, y) = (Tensor::from([1.0f64, 2.0, 3.0]), Tensor::from([10.0f64, 20.0]));
+    let outer = vmap_one(
+        |x| vmap_one(|y| ops::add_tensor(&ops::mul_tensor(x, y)?, x, Scalar::Int(1)), &y, Randomness::Error),
+        &x,
+        Randomness::Error,
+    )?;
+    assert_eq!(outer.to_vec::<f64>()?, [11.0, 21.0, 22.0, 42.0, 33.0, 63.0]);
+    Ok(())
+}
+
+#[test]
+fn random_operators_follow_the_randomness() -> Result<()> {
+    let x = ops::zeros(&[3, 4], Some(ScalarType::F64), None, None, None)?;
+    let draw = |x: &Tensor| {
+        let noise = ops::randn(&[4], Some(ScalarType::F64), None, None, None)?;
+        ops::add_tensor(x, &noise, Scalar::Int(1))
+    };
+    let _draws = seeded();
+    let error =
+        vmap_one(draw, &x, Randomness::Error).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("called random operation while in randomness error mode"), "{error}");
+
+    manual_seed(3);
+    let looped: Vec<Tensor> = (0..3).map(|i| draw(&ops::select_int(&x, 0, i)?)).collect::<Result<_>>()?;
+    manual_seed(3);
+    let different = vmap_one(draw, &x, Randomness::Different)?;
+    assert_eq!(different.to_vec::<f64>()?, ops::stack(&looped, 0)?.to_vec::<f64>()?);
+
+    manual_seed(3);
+    let same = vmap_one(draw, &x, Randomness::Same)?;
+    for index in 0..3 {
+        assert_eq!(ops::select_int(&same, 0, index)?.to_vec::<f64>()?, looped[0].to_vec::<f64>()?);
+    }
+    let dropped = vmap_one(
+        |x| ops::dropout(&ops::add_scalar(x, Scalar::Int(1), Scalar::Int(1))?, 0.5, true),
+        &x,
+        Randomness::Same,
+    )?;
+    assert_eq!(
+        ops::select_int(&dropped, 0, 0)?.to_vec::<f64>()?,
+        ops::select_int(&dropped, 0, 2)?.to_vec::<f64>()?
+    );
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_batched_is_an_error() -> Result<()> {
+    let x = Tensor::from([[1.0f64, 2.0], [3.0, 4.0]]);
+    let shared = Tensor::from([0.0f64, 0.0]);
+    type Case<'c> = (&'c dyn Fn(&Tensor) -> Result<Tensor>, &'c str);
+    let cases: [Case<'_>; 6] = [
+        (
+            &|x| ops::add__tensor(&shared, x, Scalar::Int(1)).map(|()| shared.clone()),
+            "is not possible because there exists a Tensor",
+        ),
+        (&ops::nonzero, "dynamic shape"),
+        (&|x| ops::masked_select(x, &ops::gt_scalar(x, Scalar::Int(1))?), "dynamic shape"),
+        (&|x| ops::select_int(x, 0, 0)?.item::<f64>().map(|number| Tensor::from([number])), "calling .item() on a Tensor"),
+        (&|x| ops::as_strided(x, &[1], &[1], None), "as_strided is not supported"),
+        (&|x| ops::add_out(x, x, Scalar::Int(1), &shared).map(|()| shared.clone()), "out="),
+    ];
+    for (call, message) in cases {
+        let error = vmap_one(call, &x, Randomness::Error).err().map(|error| error.to_string());
+        assert!(error.as_ref().is_some_and(|error| error.contains(message)), "{message}: {error:?}");
+    }
+    assert_eq!(shared.to_vec::<f64>()?, [0.0, 0.0]);
+    // A batched tensor that outlives its level.
+    let mut escaped = None;
+    vmap(
+        |args| {
+            escaped = Some(args[0].clone());
+            Ok(vec![args[0].clone()])
+        },
+        &[x],
+        &[Some(0)],
+        &[Some(0)],
+        Randomness::Error,
+    )?;
+    let escaped = escaped.unwrap();
+    assert!(ops::sin(&escaped).is_err() && escaped.to_vec::<f64>().is_err());
+    Ok(())
+}
+
+/// What is random and in place needs a target for each example.
+#[test]
+fn the_random_rows_are_known() {
+    let random = |op: &&&dyn OperatorInfo| kind_of(**op) == Some(Kind::Random);
+    assert!(ops::OPERATORS.iter().filter(random).all(|op| is_random(*op)));
+}
+
+/// The leaves of a gradient: the operands that are real and differentiable.
+fn leaves(operands: &[Tensor]) -> Vec<usize> {
+    (0..operands.len())
+        .filter(|index| operands[*index].is_floating_point() && operands[*index].numel() > 0)
+        .collect()
+}
+
+fn marked(operands: &[Tensor]) -> Vec<Tensor> {
+    let all = clones(operands);
+    for index in leaves(&all) {
+        all[index].requires_grad_(true).unwrap();
+    }
+    all
+}
+
+/// Fixed weights of the sizes of a tensor.
+fn weights(like: &Tensor) -> Tensor {
+    let numbers = ops::arange(Scalar::Int(like.numel()), Some(like.dtype()), None, None, None).unwrap();
+    ops::reshape(&ops::cos(&numbers).unwrap(), like.sizes()).unwrap()
+}
+
+fn differentiable(results: &[Tensor]) -> Vec<Tensor> {
+    results.iter().filter(|result| result.requires_grad() && result.is_floating_point()).cloned().collect()
+}
+
+fn gradients(results: &[Tensor], inputs: &[Tensor]) -> Result<Vec<Option<Tensor>>> {
+    let outputs = differentiable(results);
+    let seeds: Vec<Option<Tensor>> = outputs.iter().map(|output| Some(weights(output))).collect();
+    let inputs: Vec<Tensor> = leaves(inputs).into_iter().map(|index| inputs[index].clone()).collect();
+    grad(&outputs, &inputs, &seeds, Some(true), false, true)
+}
+
+/// Rows whose operator is called with float64, is not in place and not random, each with its first samples that have elements.
+fn differentiable_samples() -> Vec<(Row, &'static dyn OperatorInfo, Vec<Vec<Value>>)> {
+    let mut all = Vec::new();
+    for row in op_db::rows() {
+        let Some(op) = operator(row.name) else { continue };
+        if !row.differentiable || !row.types.contains(&ScalarType::F64) || is_in_place(op) || is_random(op) {
+            continue;
+        }
+        let made = row.samples.iter().map(|sample| values(sample, &mut |a| tensor(a, ScalarType::F64)));
+        let fits = |arguments: &Vec<Value>| {
+            let operands = operands(arguments);
+            !leaves(&operands).is_empty() && operands.iter().all(|tensor| tensor.numel() <= 200)
+        };
+        let samples = made.filter(fits).take(2).collect();
+        all.push((row, op, samples));
+    }
+    all
+}
+
+fn compared(
+    name: &str,
+    got: Result<Vec<Option<Tensor>>>,
+    expected: &[Option<Tensor>],
+    faults: &mut Vec<String>,
+) {
+    match got {
+        Err(error) => faults.push(format!("{name}: {error}")),
+        Ok(got) => {
+            for (number, (got, expected)) in got.iter().zip(expected).enumerate() {
+                let zero = |other: &Option<Tensor>| {
+                    other.as_ref().map(|other| ops::zeros_like(other, None, None, None, None, None).unwrap())
+                };
+                let (Some(got), Some(expected)) =
+                    (got.clone().or_else(|| zero(expected)), expected.clone().or_else(|| zero(got)))
+                else {
+                    continue;
+                };
+                let fault = difference(&got, &expected, false);
+                faults.extend(fault.map(|fault| format!("{name}: gradient {number}: {fault}")));
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_through_a_batch_are_those_of_a_loop() {
+    let (mut faults, mut count) = (Vec::new(), 0);
+    for (row, op, samples) in differentiable_samples() {
+        for arguments in samples {
+            let choice: Choice = operands(&arguments).iter().map(|_| Some(0)).collect();
+            let Some((examples, _)) = examples(op, &arguments, &choice) else { continue };
+            let column =
+                |index: usize| examples.iter().map(|example| example[index].clone()).collect::<Vec<_>>();
+            let stacks: Vec<Tensor> =
+                (0..choice.len()).map(|index| ops::stack(&column(index), 0).unwrap()).collect();
+            let inputs = marked(&stacks);
+            let rows = (0..EXAMPLES).map(|at| -> Result<Vec<Tensor>> {
+                let example: Vec<Tensor> =
+                    inputs.iter().map(|input| ops::select_int(input, 0, at)).collect::<Result<_>>()?;
+                Ok(tensors(outcome(op, &with_operands(&arguments, &example))?))
+            });
+            let Ok(rows) = rows.collect::<Result<Vec<Vec<Tensor>>>>() else { continue };
+            let stack = |number: usize| ops::stack(&[rows[0][number].clone(), rows[1][number].clone()], 0);
+            let Ok(looped) = (0..rows[0].len()).map(stack).collect::<Result<Vec<_>>>() else { continue };
+            let Ok(expected) = gradients(&looped, &inputs) else { continue };
+            let inputs = marked(&stacks);
+            let call = |given: &[Tensor]| Ok(tensors(outcome(op, &with_operands(&arguments, given))?));
+            let got = vmap(call, &inputs, &choice, &[Some(0)], Randomness::Error);
+            if got.is_err() && kind_of(op) == Some(Kind::Refused) {
+                continue;
+            }
+            count += 1;
+            compared(row.name, got.and_then(|got| gradients(&got, &inputs)), &expected, &mut faults);
+        }
+    }
+    assert!(faults.is_empty(), "{} faults of {count}:\n{}", faults.len(), faults.join("\n"));
+    assert!(count > 300, "{count}");
+}
+
+/// A backward pass with a batch of gradients, as for the rows of a Jacobian.
+#[test]
+fn backward_passes_of_a_batch_are_those_of_a_loop() {
+    let (mut faults, mut count) = (Vec::new(), 0);
+    for (row, op, samples) in differentiable_samples() {
+        for arguments in samples {
+            let inputs = marked(&operands(&arguments));
+            let Ok(results) = outcome(op, &with_operands(&arguments, &inputs)) else { continue };
+            let outputs = differentiable(&tensors(results));
+            let chosen: Vec<Tensor> =
+                leaves(&inputs).into_iter().map(|index| inputs[index].clone()).collect();
+            if outputs.is_empty() {
+                continue;
+            }
+            let seeds = |at: i64| -> Vec<Tensor> {
+                let scale =
+                    |output: &Tensor| ops::mul_scalar(&weights(output), Scalar::Int(1 - 3 * at)).unwrap();
+                outputs.iter().map(scale).collect()
+            };
+            let back = |seeds: &[Tensor]| {
+                let seeds: Vec<Option<Tensor>> = seeds.iter().cloned().map(Some).collect();
+                let grads = grad(&outputs, &chosen, &seeds, Some(true), false, true)?;
+                let or_zero = |(grad, input): (Option<Tensor>, &Tensor)| match grad {
+                    Some(grad) => Ok(grad),
+                    None => ops::zeros_like(&ops::detach(input)?, None, None, None, None, None),
+                };
+                grads.into_iter().zip(&chosen).map(or_zero).collect::<Result<Vec<Tensor>>>()
+            };
+            let (Ok(first), Ok(second)) = (back(&seeds(0)), back(&seeds(1))) else { continue };
+            let expected: Vec<Option<Tensor>> =
+                first.into_iter().zip(second).map(|(a, b)| Some(ops::stack(&[a, b], 0).unwrap())).collect();
+            let stacks: Vec<Tensor> =
+                seeds(0).into_iter().zip(seeds(1)).map(|(a, b)| ops::stack(&[a, b], 0).unwrap()).collect();
+            let choice: Choice = stacks.iter().map(|_| Some(0)).collect();
+            let got = vmap(&back, &stacks, &choice, &[Some(0)], Randomness::Error);
+            count += 1;
+            compared(row.name, got.map(|got| got.into_iter().map(Some).collect()), &expected, &mut faults);
+        }
+    }
+    assert!(faults.is_empty(), "{} faults of {count}:\n{}", faults.len(), faults.join("\n"));
+    assert!(count > 300, "{count}");
+}
