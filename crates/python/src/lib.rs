@@ -15,6 +15,7 @@
 //! | `autograd` | gradients, hooks, modes |
 //! | `numpy`, `dlpack`, `buffer`, `foreign` | exchange with other libraries, without a copy |
 //! | `overrides` | classes that override operators, `__flambeau_function__` |
+//! | `plugins` | libraries that are loaded at run time, the C interface |
 //! | `profiler` | what took how long |
 //! | `storage`, `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | `serialization` | files: tensors and plain values, also those that PyTorch wrote |
@@ -38,6 +39,7 @@ mod generated;
 mod numpy;
 mod objects;
 mod overrides;
+mod plugins;
 mod profiler;
 mod return_types;
 mod serialization;
@@ -76,6 +78,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cuda::install(module)?;
     numpy::install(module)?;
     overrides::install(module)?;
+    plugins::install(module)?;
     profiler::install(module)?;
     dlpack::install(module)?;
     buffer::install(module)?;

@@ -130,7 +130,7 @@ impl BoxedKernels {
 static FALLBACKS: BoxedKernels = BoxedKernels::new();
 
 /// The fallback of a key.
-pub(super) fn fallback(key: DispatchKey) -> Result<Option<&'static dyn BoxedKernel>> {
+pub(crate) fn fallback(key: DispatchKey) -> Result<Option<&'static dyn BoxedKernel>> {
     match FALLBACKS.get(key) {
         Some(kernel) => Ok(Some(kernel)),
         None => registered(None, "fallback", key),

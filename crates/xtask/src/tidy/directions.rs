@@ -28,8 +28,8 @@ const CORE: Crate = Crate {
     name: "core",
     folder: "crates/core/src/",
     layers: &[
-        &["error", "sync", "layout"],
-        &["barrier", "blocking", "complex", "data_ptr", "float8", "fork"],
+        &["error", "sync"],
+        &["layout", "barrier", "blocking", "complex", "data_ptr", "float8", "fork"],
         &["backend+device"],
         &["scalar+scalar_type", "shape", "dispatch_key"],
         &["sizes_and_strides", "tensor_options", "allocator", "generator", "serde_names"],
@@ -320,7 +320,7 @@ const OPS: Crate = Crate {
         &["native/nn/convolution"],
         &["native"],
         &["generated"],
-        &["cpu_fallback", "registry"],
+        &["cpu_fallback", "layouts", "registry"],
     ],
     // Operators as functions, which end in kernels only by way of the dispatcher: arithmetic on handles, composites and copies call
     // them, as ATen's call `at::`.

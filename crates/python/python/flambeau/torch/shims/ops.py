@@ -6,6 +6,7 @@ import importlib
 import os
 
 import flambeau
+from flambeau import _plugins
 from flambeau.torch import placeholders
 from flambeau.torch.shims import library
 
@@ -53,7 +54,7 @@ LIBRARIES = {"torchvision": "flambeau.vision"}
 
 
 def load_library(path: str) -> None:
-    """Registers the operators of a package's library where they are here; else OSError, as where a library does not load."""
+    """Loads a plug-in; of a package's library registers the operators where they are here; else OSError, as where a library does not load."""
     package = os.path.basename(os.path.dirname(path))
     if package in LIBRARIES:
         module = importlib.import_module(LIBRARIES[package])
@@ -62,7 +63,11 @@ def load_library(path: str) -> None:
         # For which CUDA it was compiled: for none.
         library._registered(f"{package}::_cuda_version", lambda: -1)
         return
-    raise OSError(f"torch.ops.load_library: {path} is compiled for PyTorch's C++ library, which is not here")
+    try:
+        _plugins.load_library(path)
+    except OSError as error:
+        # PyTorch's C++ library is not here, for which other libraries are compiled.
+        raise OSError(f"torch.ops.load_library: {error}") from error
 
 
 def __getattr__(name: str) -> Any:
