@@ -5,6 +5,7 @@ mod batching;
 mod calls;
 mod docs;
 mod examples;
+mod extension;
 mod forward;
 mod kernels;
 mod methods;
@@ -20,6 +21,7 @@ pub(crate) use autograd::files as autograd_files;
 pub use batching::VMAP_FOLDER;
 pub(crate) use batching::file as batching_file;
 pub(crate) use docs::page as operators_page;
+pub(crate) use extension::text as extension_text;
 pub use forward::FORWARD_FOLDER;
 pub(crate) use forward::files as forward_files;
 pub(crate) use methods::without_example as methods_without_example;
@@ -136,18 +138,21 @@ fn folder(
 
 /// The imports of the names that a body mentions.
 fn imports(from: &[(&str, &[&str])], body: &str) -> String {
-    let mut lines = vec![];
-    for (module, names) in from {
+    let line = |(module, names): (&str, Vec<&str>)| format!("use {module}::{{{}}};\n", names.join(", "));
+    used(from, body).into_iter().map(line).collect()
+}
+
+/// The names that a body mentions, by module.
+fn used<'f>(from: &[(&'f str, &'f [&'f str])], body: &str) -> Vec<(&'f str, Vec<&'f str>)> {
+    let of_module = |(module, names): &(&'f str, &'f [&'f str])| {
         let mut used: Vec<&str> = names.iter().copied().filter(|name| mentions(body, name)).collect();
         if *module == "crate::snapshot" && body.contains(".snapshot()") {
             used.push("Snapshot");
         }
         used.sort_unstable();
-        if !used.is_empty() {
-            lines.push(format!("use {module}::{{{}}};\n", used.join(", ")));
-        }
-    }
-    lines.concat()
+        (!used.is_empty()).then_some((*module, used))
+    };
+    from.iter().filter_map(of_module).collect()
 }
 
 /// The imports from the crate itself, and those from other crates, in the order in which rustfmt has them.

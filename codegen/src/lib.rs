@@ -1,7 +1,7 @@
 //! Generates the Rust text of operators and derivatives from two YAML files.
 //!
-//! A pipeline of functions from text to text, which reads and writes no file: parse ([`NativeFunctions`], [`Derivatives`]), build the
-//! model, check, emit.
+//! A pipeline of functions from text to text: parse ([`NativeFunctions`], [`Derivatives`]), build the model, check, emit. Only
+//! [`build_extension`], for the `build.rs` of other crates, reads and writes files.
 
 /// The example of the crate's README, which runs as a test.
 #[cfg(doctest)]
@@ -13,6 +13,7 @@ use flambeau_schema as schema;
 mod batching;
 mod derivatives;
 mod emit;
+mod extension;
 pub mod formula;
 mod model;
 mod naming;
@@ -31,6 +32,7 @@ pub use emit::{
     AUTOGRAD_FOLDER, FORWARD_FOLDER, GeneratedFile, OPERATORS_PAGE, OPS_FOLDER, PYTHON_FOLDER, PYTHON_STUBS,
     VMAP_FOLDER,
 };
+pub use extension::{Extension, build_extension};
 pub use native_functions::{Kernel, KernelPath, Located, NativeFunction, NativeFunctions};
 pub use schema::{
     Alias, AliasSet, Argument, BaseType, Default, FunctionSchema, Literal, OperatorName, Return, SchemaError,

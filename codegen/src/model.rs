@@ -56,6 +56,16 @@ pub(crate) fn operators<'a>(
     source: Source<'_>,
     functions: &'a NativeFunctions,
 ) -> Result<Vec<Operator<'a>>, Faults> {
+    let mut operators = operators_of_extension(source, functions)?;
+    let faults = Faults(rust_interface::name_methods(source, &mut operators));
+    faults.or(operators)
+}
+
+/// The operators of another crate, which are no methods of `Tensor`.
+pub(crate) fn operators_of_extension<'a>(
+    source: Source<'_>,
+    functions: &'a NativeFunctions,
+) -> Result<Vec<Operator<'a>>, Faults> {
     let mut faults = Faults::default();
     let mut operators: Vec<Operator<'a>> = vec![];
     for entry in &functions.entries {
@@ -66,7 +76,6 @@ pub(crate) fn operators<'a>(
             }
         }
     }
-    faults.0.extend(rust_interface::name_methods(source, &mut operators));
     faults.0.extend(clashes(source, &operators));
     faults.or(operators)
 }

@@ -24,6 +24,11 @@ pub(crate) fn function(name: &OperatorName) -> String {
     format!("{}_{}", name.base, name.overload.to_lowercase())
 }
 
+/// The module in which generated code finds an operator: those with a namespace are another crate's, which are generated beside it.
+pub(crate) fn module(name: &OperatorName) -> &'static str {
+    if name.namespace.is_some() { "operators" } else { "ops" }
+}
+
 /// The static of an operator: `ADD_TENSOR`.
 pub(crate) fn operator_static(name: &OperatorName) -> String {
     function(name).to_uppercase()

@@ -118,6 +118,18 @@ impl NativeFunctions {
         self.by_name.get(name).map(|&index| &self.entries[index])
     }
 
+    /// These entries and those of another file.
+    ///
+    /// # Errors
+    /// A fault in the other file where both have an operator of one name.
+    pub(crate) fn joined(mut self, source: Source<'_>, other: &Self) -> Result<Self, Faults> {
+        let mut faults = Faults::default();
+        for entry in &other.entries {
+            faults.take(self.insert(source, entry.clone()));
+        }
+        faults.or(self)
+    }
+
     fn insert(&mut self, source: Source<'_>, entry: NativeFunction) -> Result<(), Fault> {
         let name = entry.schema.name.clone();
         if self.by_name.contains_key(&name) {

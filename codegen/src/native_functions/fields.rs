@@ -56,7 +56,7 @@ pub(super) fn read(
         structured: entry.take_bool("structured", false)?,
         structured_delegate: delegate(entry)?,
         structured_inherits: one_of(entry, "structured_inherits", &["TensorIteratorBase"])?,
-        autogen: autogen(entry)?,
+        autogen: autogen(entry, &schema.name)?,
         tags: tags(entry)?,
         python_module: one_of(entry, "python_module", PYTHON_MODULES)?,
         category_override: one_of(entry, "category_override", &["factory", "dummy"])?,
@@ -136,9 +136,15 @@ fn delegate(entry: &mut Entry<'_>) -> Result<Option<Located<OperatorName>>, Faul
     text.map(|text| operator(entry.source, &text, 0, &text.text)).transpose()
 }
 
-fn autogen(entry: &mut Entry<'_>) -> Result<Vec<Located<OperatorName>>, Fault> {
+/// The variants, which are in the namespace of their `original`.
+fn autogen(entry: &mut Entry<'_>, original: &OperatorName) -> Result<Vec<Located<OperatorName>>, Fault> {
     let Some(text) = entry.take_text("autogen")? else { return Ok(vec![]) };
-    pieces(&text).map(|(at, name)| operator(entry.source, &text, at, name)).collect()
+    let variant = |(at, name)| {
+        let mut variant = operator(entry.source, &text, at, name)?;
+        variant.value.namespace.clone_from(&original.namespace);
+        Ok(variant)
+    };
+    pieces(&text).map(variant).collect()
 }
 
 fn tags(entry: &mut Entry<'_>) -> Result<Vec<String>, Fault> {

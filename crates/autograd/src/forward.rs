@@ -24,8 +24,10 @@ mod out_of_place;
 
 pub use crate::graph::dual_level::{DualLevel, dual_level, is_dual_level_open};
 
-pub(crate) use call::{Call, JvpRule, Sum};
-pub(crate) use forward_kernel::{ForwardKernel, forward_kernel};
+#[doc(hidden)]
+pub use call::{Call, JvpRule, Sum};
+#[doc(hidden)]
+pub use forward_kernel::{ForwardKernel, forward_kernel};
 pub(crate) use in_place::set;
 
 use crate::batched;

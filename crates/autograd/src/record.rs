@@ -35,7 +35,11 @@ pub mod scalar;
 
 pub use arguments::*;
 pub use fields::{Field, MaybeSaved, Saved};
-pub(crate) use kernels::*;
+pub use kernels::*;
+
+/// What the macros of generated files name.
+#[doc(hidden)]
+pub use flambeau_ops::dispatch;
 
 use crate::grad_mode::is_grad_enabled;
 use crate::graph::gradients::Gradients;
@@ -46,7 +50,9 @@ use crate::variable::meta::{Variable, attach_to_fresh, is_leaf, requires_grad, v
 use crate::variable::saved_variable::SavedVariable;
 use crate::variable::{tangents, view};
 use copy_slices::CopySlices;
-use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, ThreadKeysGuard, bail, ensure};
+#[doc(hidden)]
+pub use flambeau_core::Result;
+use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, ThreadKeysGuard, bail, ensure};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
 

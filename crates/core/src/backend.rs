@@ -3,9 +3,9 @@
 #![expect(unsafe_code, reason = "copies between devices are by address")]
 
 use crate::data_ptr::Allocator;
-use crate::{Device, DeviceType, Error, ErrorKind, Result, ensure};
+use crate::{Device, DeviceType, Error, ErrorKind, Result, bail, ensure};
 use std::panic::Location;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A kind of device, registered by a crate at link time:
 /// `inventory::submit!(Backend::new(DeviceType::PrivateUse1, "mock", start));`.
@@ -105,7 +105,85 @@ fn of_type(device_type: DeviceType) -> impl Iterator<Item = &'static Backend> {
 
 /// The name that its crate has given a kind of device.
 pub(crate) fn name(device_type: DeviceType) -> Option<&'static str> {
-    of_type(device_type).next().map(|backend| backend.name)
+    named(device_type).map(|(name, _)| name)
+}
+
+/// A kind of devices that was registered while the program runs: its name, and where that happened.
+type Registered = (&'static str, &'static Location<'static>);
+
+static REGISTERED: [OnceLock<Registered>; DeviceType::COUNT] = [const { OnceLock::new() }; DeviceType::COUNT];
+
+fn named(device_type: DeviceType) -> Option<Registered> {
+    let linked = of_type(device_type).next().map(|backend| (backend.name, backend.location));
+    linked.or_else(|| REGISTERED[device_type as usize].get().copied())
+}
+
+/// Registers a kind of device while the program runs, as the first of `PrivateUse1`, `PrivateUse2` and `PrivateUse3` that no crate has
+/// taken and that was not used yet. From then on `"name:1"` is a device. It lasts until the process ends.
+///
+/// # Errors
+/// `InvalidArgument` where the name is taken, naming both locations, or cannot be written in front of `:1`; where no kind is left, naming
+/// those that have them.
+///
+/// ```
+/// use flambeau_core::backend::{DeviceHooks, register_device};
+/// use flambeau_core::{Allocator, Device, DeviceType, Result, allocator::allocator_for};
+///
+/// /// Two devices, whose memory is the host's.
+/// struct Twins;
+/// impl DeviceHooks for Twins {
+///     fn device_count(&self) -> usize { 2 }
+///     fn current_device(&self) -> usize { 0 }
+///     fn set_current_device(&self, _: usize) -> Result<()> { Ok(()) }
+///     fn allocator(&self) -> &'static dyn Allocator { allocator_for(DeviceType::Cpu).unwrap() }
+///     unsafe fn copy(&self, from: (Device, *const u8), to: (Device, *mut u8), bytes: usize) -> Result<()> {
+///         // SAFETY: both are the host's memory, and the caller says that they are valid.
+///         unsafe { std::ptr::copy_nonoverlapping(from.1, to.1, bytes) };
+///         Ok(())
+///     }
+/// }
+///
+/// let kind = register_device("twin", &Twins)?;
+/// let second: Device = "twin:1".parse()?;
+/// assert_eq!((second.device_type(), second.index()), (kind, Some(1)));
+/// let error = register_device("twin", &Twins).unwrap_err();
+/// assert!(error.message().contains("backend.rs"), "both locations: {error}");
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[track_caller]
+pub fn register_device(name: &str, hooks: &'static dyn DeviceHooks) -> Result<DeviceType> {
+    static REGISTERING: Mutex<()> = Mutex::new(());
+    let here = Location::caller();
+    let is_word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    ensure!(
+        !name.is_empty() && is_word,
+        InvalidArgument("register_device", "name"),
+        "expected a word such as \"npu\" but got {name:?}"
+    );
+    let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(taken) = DeviceType::ALL.into_iter().find(|kind| kind.name() == name) {
+        let first = named(taken).map_or_else(|| "the library".to_owned(), |(_, origin)| origin.to_string());
+        bail!(
+            InvalidArgument("register_device", "name"),
+            "expected one kind of devices called {name} but there is one from {first} and one from {here}"
+        );
+    }
+    let kinds = [DeviceType::PrivateUse1, DeviceType::PrivateUse2, DeviceType::PrivateUse3];
+    for kind in kinds {
+        // A kind that was used before it had hooks stays without them.
+        if named(kind).is_none() && STARTED[kind as usize].set(Ok(Some(hooks))).is_ok() {
+            let name = Box::leak(name.to_owned().into_boxed_str());
+            let _ = REGISTERED[kind as usize].set((name, here));
+            return Ok(kind);
+        }
+    }
+    let origin = |(name, origin): Registered| format!("{name} from {origin}");
+    let taken: Vec<String> = kinds.into_iter().filter_map(named).map(origin).collect();
+    bail!(
+        InvalidArgument("register_device"),
+        "expected one of three kinds of devices to be free for {name} from {here} but there are {}",
+        taken.join(", ")
+    )
 }
 
 /// `device` with its number: the current one where none is given.

@@ -1,6 +1,9 @@
 //! How elements are laid out in memory: strided or not, and which dimension is densest.
 
+use crate::{Result, bail, ensure};
 use std::fmt;
+use std::panic::Location;
+use std::sync::{PoisonError, RwLock};
 
 /// How a tensor stores its elements. PyTorch's `Layout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -14,6 +17,49 @@ pub enum Layout {
     Sparse,
     /// Compressed rows.
     SparseCsr,
+    /// A layout of another crate, by the number that [`register_layout`](Layout::register) gave it.
+    Extension(u8),
+}
+
+/// A layout of another crate: its name, and where it was registered.
+type Registered = (String, &'static Location<'static>);
+
+/// The layouts of other crates; each has its index as its number.
+static EXTENSIONS: RwLock<Vec<Registered>> = RwLock::new(Vec::new());
+
+impl Layout {
+    /// A new layout, which prints as `name`. It exists until the process ends. Its rules are registered in `flambeau_ops::layouts`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where there is one of that name, naming both locations, and where there are 256 already.
+    ///
+    /// ```
+    /// use flambeau_core::Layout;
+    /// let tiled = Layout::register("tiled")?;
+    /// assert_eq!(tiled.to_string(), "tiled");
+    /// assert!(Layout::register("tiled").unwrap_err().message().matches("layout.rs").count() == 2);
+    /// # Ok::<(), flambeau_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn register(name: &str) -> Result<Layout> {
+        let here = Location::caller();
+        ensure!(!name.is_empty(), InvalidArgument("register_layout", "name"), "expected a name but got none");
+        let mut known = EXTENSIONS.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, first)) = known.iter().find(|(other, _)| other == name) {
+            bail!(
+                InvalidArgument("register_layout", "name"),
+                "expected one layout called {name} but there is one from {first} and one from {here}"
+            );
+        }
+        let Ok(number) = u8::try_from(known.len()) else {
+            bail!(
+                InvalidArgument("register_layout"),
+                "expected at most 256 layouts but got {name} from {here} too"
+            )
+        };
+        known.push((name.to_owned(), here));
+        Ok(Layout::Extension(number))
+    }
 }
 
 impl fmt::Display for Layout {
@@ -22,6 +68,10 @@ impl fmt::Display for Layout {
             Layout::Strided => "torch.strided",
             Layout::Sparse => "torch.sparse_coo",
             Layout::SparseCsr => "torch.sparse_csr",
+            Layout::Extension(number) => {
+                let known = EXTENSIONS.read().unwrap_or_else(PoisonError::into_inner);
+                return f.write_str(known.get(usize::from(*number)).map_or("extension", |(name, _)| name));
+            }
         })
     }
 }

@@ -31,7 +31,8 @@
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
 //! | [`vmap`](mod@vmap) | functions of one example applied to a batch, by the function of the same name |
 //! | [`profiler`] | what took how long, and how much memory |
-//! | [`dispatch`], [`cpu_fallback`] | what crates that add operators, kernels or devices use |
+//! | [`dispatch`], [`registry`], [`cpu_fallback`], [`layouts`] | what crates that add operators, kernels, devices or layouts use |
+//! | [`load_library`] | plug-ins, in C or Rust, that are loaded at run time |
 //! | [`core`] | what a tensor is, before any operator exists |
 //!
 //! | feature | adds |
@@ -45,11 +46,12 @@
 mod readme {}
 
 pub use flambeau_autograd as autograd;
+pub use flambeau_capi::{load_library, loaded_libraries};
 pub use flambeau_core as core;
 #[cfg(feature = "cuda")]
 pub use flambeau_cuda as cuda;
 pub use flambeau_ops::ops::{self, options};
-pub use flambeau_ops::{cpu_fallback, dispatch, tensor};
+pub use flambeau_ops::{cpu_fallback, dispatch, layouts, registry, tensor};
 
 pub use flambeau_autograd::profiler;
 pub use flambeau_vmap::{self as vmap, vmap};
@@ -74,6 +76,10 @@ mod readme_of_the_workspace {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/question_mark.md")]
 mod question_mark {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/extending.md")]
+mod extending {}
 
 /// What most programs use: `use flambeau::prelude::*;`.
 pub mod prelude {

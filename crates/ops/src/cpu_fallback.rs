@@ -1,9 +1,11 @@
 //! Operators that a device has no kernel for run on the host: arguments are copied there, results copied back, and each call is counted.
+//! A profiler shows each as a range `cpu_fallback` inside the operator.
 
 use crate::Tensor;
 use crate::append_list::AppendList;
 use crate::dispatch::{Argument, BoxedKernel, Call, DispatchKey, Value, register_fallback};
 use crate::host_copies::HostCopies;
+use flambeau_core::profiler::{self, Kind};
 use flambeau_core::{Device, Generator, Result, backend, ensure};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,6 +52,7 @@ impl BoxedKernel for CpuFallback {
         let name = call.operator.name();
         let arguments = call.operator.arguments();
         let device = device_of(call)?;
+        let _range = profiler::begin(Kind::Range, "cpu_fallback", None);
         ensure_one_device(name, device, call.arguments)?;
         let mut copies = HostCopies::default();
         let here: Vec<Value> = arguments

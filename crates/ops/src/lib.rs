@@ -14,7 +14,7 @@
 //! | 6 | [`loops`] | elementwise loops, reductions, row operators |
 //! | 7 | [`native`] | the kernels, in folders by kind |
 //! | 8 | [`ops`], methods of [`Tensor`] | the operators, generated from `native_functions.yaml` |
-//! | 9 | [`registry`], [`cpu_fallback`] | operators by name; operators that a device runs on the host |
+//! | 9 | [`registry`], [`cpu_fallback`], [`layouts`] | operators by name; operators that a device runs on the host; layouts of other crates |
 //! | 9 | [`batched`] | tensors that hide a batch dimension, for `vmap` |
 
 /// The example of the crate's README, which runs as a test.
@@ -31,6 +31,7 @@ pub mod dispatch_types;
 mod enums;
 mod host_copies;
 mod int_list;
+pub mod layouts;
 pub mod loops;
 mod method_options;
 pub mod native;
@@ -38,7 +39,8 @@ pub mod native;
 pub mod ops;
 pub mod registry;
 pub mod scratch;
-mod snapshot;
+#[doc(hidden)]
+pub mod snapshot;
 pub mod structured;
 pub mod tensor;
 pub mod tensor_iterator;

@@ -10,6 +10,7 @@ use crate::dispatch::{
 };
 use crate::ops::OPERATORS;
 use flambeau_core::{Result, apply_thread_keys, bail, ensure, profiler};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::LazyLock;
@@ -98,6 +99,8 @@ pub fn find(name: &str) -> Result<&'static dyn OperatorInfo> {
 struct DefinedOperator {
     name: &'static str,
     schema: &'static str,
+    /// Where it was defined: a line of a program, or a library that was loaded.
+    origin: &'static str,
     kernels: AppendList<(DispatchKey, &'static dyn BoxedKernel)>,
     is_observed: AtomicBool,
     /// Whether it was [undefined](undefine): calls that hold it still work, but its name is free.
@@ -108,7 +111,7 @@ struct DefinedOperator {
 /// [`register_boxed`](OperatorInfo::register_boxed) adds them. It exists until the process ends.
 ///
 /// # Errors
-/// `InvalidArgument` where the schema has no name before its `(`, or there is an operator of that name.
+/// `InvalidArgument` where the schema has no name before its `(`, or there is an operator of that name; it says where both come from.
 ///
 /// ```
 /// use flambeau_ops::dispatch::{Call, DispatchKey, Value};
@@ -125,25 +128,38 @@ struct DefinedOperator {
 /// assert_eq!(eight.to_vec::<f32>()?, [8.0]);
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
+#[track_caller]
 pub fn define(schema: &str) -> Result<&'static dyn OperatorInfo> {
+    define_from(schema, &Location::caller().to_string())
+}
+
+/// The same for an operator that comes from `origin`, such as the path of a library.
+///
+/// # Errors
+/// Those of [`define`].
+pub fn define_from(schema: &str, origin: &str) -> Result<&'static dyn OperatorInfo> {
     let name = schema.split('(').next().unwrap_or_default();
     ensure!(
         !name.is_empty() && name.len() < schema.len() && !name.contains(char::is_whitespace),
         InvalidArgument("define", "schema"),
         "expected a schema such as `mine::cube(Tensor self) -> Tensor` but got {schema:?}"
     );
-    ensure!(find(name).is_err(), InvalidArgument("define", "schema"), "there is an operator {name} already");
+    ensure_undefined(name, origin)?;
     let schema: &str = Box::leak(schema.to_owned().into_boxed_str());
     let operator: &DefinedOperator = Box::leak(Box::new(DefinedOperator {
         name: &schema[..name.len()],
         schema,
+        origin: Box::leak(origin.to_owned().into_boxed_str()),
         kernels: AppendList::new(),
         is_observed: AtomicBool::new(false),
         is_withdrawn: AtomicBool::new(false),
     }));
     DEFINED.push(operator);
+    // Of two threads that define one name, the first has it.
     let is_first = find(operator.name).is_ok_and(|first| std::ptr::addr_eq(first, operator));
-    ensure!(is_first, InvalidArgument("define", "schema"), "there is an operator {name} already");
+    if !is_first {
+        ensure_undefined(operator.name, origin)?;
+    }
     Ok(operator)
 }
 
@@ -169,6 +185,50 @@ pub fn undefine(name: &str) -> Result<()> {
         )
     };
     operator.is_withdrawn.store(true, Ordering::Release);
+    Ok(())
+}
+
+fn ensure_undefined(name: &str, origin: &str) -> Result<()> {
+    let linked = || BY_NAME.get(name).and_then(|found| found.first());
+    let defined = DEFINED.iter().filter(|operator| operator.name == name).last();
+    let first = match (defined, linked()) {
+        (Some(operator), _) => operator.origin.to_owned(),
+        (None, Some((_, Some(location)))) => location.to_string(),
+        (None, Some((_, None))) => "the library".to_owned(),
+        (None, None) => return Ok(()),
+    };
+    bail!(
+        InvalidArgument("define", "schema"),
+        "there is an operator {name} already: expected one but there is one from {first} and one from {origin}"
+    )
+}
+
+/// Which boxed kernels were registered by [`implement`]: the address of the operator, the key, and the origin.
+static ORIGINS: Mutex<Vec<(usize, DispatchKey, String)>> = Mutex::new(Vec::new());
+
+/// Registers a boxed kernel that comes from `origin`, such as the path of a library.
+///
+/// # Errors
+/// `InvalidArgument` where the operator has a kernel for `key` already and `overriding` is false, saying where both come from; those of
+/// [`register_boxed`](OperatorInfo::register_boxed).
+pub fn implement(
+    operator: &'static dyn OperatorInfo,
+    key: DispatchKey,
+    kernel: &'static dyn BoxedKernel,
+    (origin, overriding): (&str, bool),
+) -> Result<()> {
+    let mut origins = ORIGINS.lock();
+    let address = std::ptr::from_ref(operator).addr();
+    let known = origins.iter().rfind(|(of, known, _)| (*of, *known) == (address, key));
+    if !overriding && (known.is_some() || operator.has_kernel(key)) {
+        bail!(
+            InvalidArgument(operator.name()),
+            "expected one kernel for {key} but there is one from {} and one from {origin}; a kernel may be registered as overriding",
+            known.map_or("a crate that is linked", |(.., origin)| origin.as_str())
+        );
+    }
+    operator.register_boxed(key, kernel)?;
+    origins.push((address, key, origin.to_owned()));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use crate::Tensor;
 use flambeau_core::{Result, ensure};
 
 /// An argument that holds tensors: one, perhaps one, or a list.
-pub(crate) trait Snapshot {
+pub trait Snapshot {
     /// The owned form.
     type Owned;
 

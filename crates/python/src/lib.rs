@@ -17,6 +17,7 @@
 //! | `overrides` | classes that override operators, `__flambeau_function__` |
 //! | `dispatch` | operators by their schemas, kernels in Python, and the key `Python` of classes and modes |
 //! | `vmap` | functions of one example applied to a batch |
+//! | `plugins` | libraries that are loaded at run time, the C interface |
 //! | `profiler` | what took how long |
 //! | `storage`, `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | `serialization` | files: tensors and plain values, also those that PyTorch wrote |
@@ -41,6 +42,7 @@ mod generated;
 mod numpy;
 mod objects;
 mod overrides;
+mod plugins;
 mod profiler;
 mod return_types;
 mod serialization;
@@ -82,6 +84,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     numpy::install(module)?;
     overrides::install(module)?;
     dispatch::install(module)?;
+    plugins::install(module)?;
     profiler::install(module)?;
     dlpack::install(module)?;
     buffer::install(module)?;

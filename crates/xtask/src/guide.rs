@@ -96,11 +96,27 @@ fn copy(folder: &Path, into: &Path, kept: &dyn Fn(&str) -> bool) -> Result<(), S
         }
         if kind.is_dir() {
             copy(&path, into, kept)?;
+        } else if kind.is_symlink() && path.extension().is_some() {
+            // `codegen` has the library's operators by a link.
+            link(&entry.path(), &target)?;
         } else if kind.is_file() && !(kept(&path.to_string_lossy()) && target.exists()) {
             write_changed(&target, &fs::read(entry.path()).map_err(error)?)?;
         }
     }
     Ok(())
+}
+
+/// The same link at `target`, unless there is one.
+fn link(from: &Path, target: &Path) -> Result<(), String> {
+    let error = |error: std::io::Error| format!("{}: {error}", from.display());
+    let to = fs::read_link(from).map_err(error)?;
+    if target.is_symlink() {
+        return Ok(());
+    }
+    #[cfg(unix)]
+    return std::os::unix::fs::symlink(to, target).map_err(error);
+    #[cfg(not(unix))]
+    fs::copy(from, target).map(|_| drop(to)).map_err(error)
 }
 
 fn write_changed(path: &Path, bytes: &[u8]) -> Result<(), String> {

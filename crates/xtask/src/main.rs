@@ -1,5 +1,6 @@
 //! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `guide`, `tidy`, `test`, `table`, `types`, `python`,
-//! `compat`, `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `cuda-tools`, `cuda`, `miri`, `loom`, `asan`, `tsan`.
+//! `compat`, `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `cuda-tools`, `cuda`, `extensions`, `miri`, `loom`, `asan`,
+//! `tsan`.
 
 mod bench;
 mod budgets;
@@ -9,6 +10,7 @@ mod codegen;
 mod compat;
 mod coverage;
 mod cuda;
+mod extensions;
 mod fuzz;
 mod growth;
 mod guide;
@@ -70,6 +72,8 @@ enum Task {
     CudaTools,
     /// Runs the checks of a GPU on the stand-in for its driver, packs them for a machine with one, or runs them there.
     Cuda(cuda::Options),
+    /// Builds and tests the example extensions as crates outside the workspace: some minutes.
+    Extensions(extensions::Options),
     /// Runs tests of code with pointers under Miri, with scalar kernels.
     Miri(check_memory::MiriOptions),
     /// Runs loom's models of the reference counts, the locks and the guards.
@@ -99,6 +103,7 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::CudaTools => cuda::tools(),
         Task::Cuda(options) => cuda::run_task(&options),
+        Task::Extensions(options) => extensions::run(&options),
         Task::Miri(options) => check_memory::miri(&options),
         Task::Loom => check_memory::loom(),
         Task::Asan(options) => check_memory::asan(&options),

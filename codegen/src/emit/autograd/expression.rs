@@ -305,7 +305,10 @@ impl Names<'_> {
         let (function, schema) = match callee {
             Callee::Operator(name) => {
                 let operator = self.operators.iter().find(|operator| operator.schema.name == *name);
-                (format!("ops::{}", naming::function(name)), operator.map(|operator| &operator.schema))
+                (
+                    format!("{}::{}", naming::module(name), naming::function(name)),
+                    operator.map(|operator| &operator.schema),
+                )
             }
             Callee::Helper(name) => {
                 let helper = self.helpers.iter().find(|helper| helper.name.base == *name);

@@ -9,7 +9,7 @@ use flambeau_ops::{Tensor, ops};
 
 /// How the tangents of the results are computed from those of the arguments.
 #[derive(Clone, Copy)]
-pub(crate) enum JvpRule {
+pub enum JvpRule {
     /// The operator is linear in all its differentiable arguments together: it is applied to the tangents.
     Linear,
     /// Each element of a result depends only on the elements of the arguments at the same index. So the Jacobian is diagonal, and a
@@ -22,7 +22,7 @@ pub(crate) enum JvpRule {
 }
 
 /// A call of an operator in forward mode.
-pub(crate) struct Call<'a> {
+pub struct Call<'a> {
     pub(super) operator: &'static dyn OperatorInfo,
     /// The indices of the differentiable arguments.
     pub(super) inputs: &'a [usize],
@@ -85,13 +85,13 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// `InvalidArgument` where there are fewer arguments.
-    pub(crate) fn argument(&self, argument: usize) -> Result<Arguments<'a>> {
+    pub fn argument(&self, argument: usize) -> Result<Arguments<'a>> {
         let value = self.given.get(argument..=argument).unwrap_or_default();
         Arguments::new(self.operator.name(), value, 1)
     }
 
     /// The tangent of that argument, if it has one.
-    pub(crate) fn tangent(&self, argument: usize) -> Option<&Tensor> {
+    pub fn tangent(&self, argument: usize) -> Option<&Tensor> {
         self.duals.iter().find(|dual| dual.argument == argument).map(|dual| &dual.tangent)
     }
 
@@ -99,7 +99,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// `NotImplemented` where it has one.
-    pub(crate) fn refuse(&self, argument: usize, name: &str) -> Result<()> {
+    pub fn refuse(&self, argument: usize, name: &str) -> Result<()> {
         ensure!(
             self.tangent(argument).is_none(),
             NotImplemented,
@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// `Internal` where there are fewer results, or it is no tensor.
-    pub(crate) fn result(&self, result: usize) -> Result<&Tensor> {
+    pub fn result(&self, result: usize) -> Result<&Tensor> {
         match self.results.get(result) {
             Some(Value::Tensor(result)) => Ok(result),
             _ => bail!(Internal, "{}: expected a tensor as result {result}", self.operator.name()),
@@ -122,14 +122,14 @@ impl<'a> Call<'a> {
 
 /// The sum of the terms of a formula, one for each argument that has a tangent.
 #[derive(Default)]
-pub(crate) struct Sum(Option<Tensor>);
+pub struct Sum(Option<Tensor>);
 
 impl Sum {
     /// Adds a term.
     ///
     /// # Errors
     /// Those of `add`.
-    pub(crate) fn add(&mut self, term: Tensor) -> Result<()> {
+    pub fn add(&mut self, term: Tensor) -> Result<()> {
         self.0 = Some(match self.0.take() {
             None => term,
             Some(sum) => ops::add_tensor(&sum, &term, Scalar::Int(1))?,
@@ -141,7 +141,7 @@ impl Sum {
     ///
     /// # Errors
     /// Those of `expand`.
-    pub(crate) fn of(self, result: &Tensor) -> Result<Value> {
+    pub fn of(self, result: &Tensor) -> Result<Value> {
         Ok(Value::Tensor(match self.0 {
             None => ops::zeros_like(result, None, None, None, None, None)?,
             Some(sum) => expand_to_result(sum, result)?,

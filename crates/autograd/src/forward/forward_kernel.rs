@@ -6,7 +6,7 @@ use flambeau_core::Result;
 use flambeau_ops::dispatch::{self, BoxedKernel, OperatorInfo, Value};
 
 /// How an operator propagates tangents.
-pub(crate) enum ForwardKernel {
+pub enum ForwardKernel {
     /// It returns new tensors or views. The differentiable arguments have these indices.
     Functional(JvpRule, &'static [usize]),
     /// It writes the result of its `functional` variant for the arguments in the same order, or, if `order` is not empty, in that.
@@ -41,15 +41,18 @@ impl BoxedKernel for ForwardKernel {
 }
 
 /// Registers a kernel at link time: `forward_kernel!(MUL_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]))`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! forward_kernel {
     ($operator:ident, $rule:expr) => {
-        flambeau_ops::dispatch::inventory::submit! {
-            flambeau_ops::dispatch::BoxedRegistration::new(
-                &flambeau_ops::ops::$operator,
-                flambeau_core::DispatchKey::ForwardGrad,
+        $crate::record::dispatch::inventory::submit! {
+            $crate::record::dispatch::BoxedRegistration::new(
+                &super::operators::$operator,
+                $crate::record::dispatch::DispatchKey::ForwardGrad,
                 &$rule,
             )
         }
     };
 }
-pub(crate) use forward_kernel;
+#[doc(hidden)]
+pub use crate::forward_kernel;

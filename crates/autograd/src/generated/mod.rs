@@ -5,6 +5,8 @@
 #![allow(clippy::approx_constant, reason = "formulas write numbers out, as derivatives.yaml does")]
 #![allow(non_snake_case, reason = "arguments are called as in the schema")]
 
+use flambeau_ops::ops as operators;
+
 mod activation;
 mod activation_piecewise;
 mod arange_linspace;

@@ -1,4 +1,7 @@
 //! The macros of which the generated files are made: the node of a derivative, and the kernels that record calls.
+//!
+//! They find the statics of operators in the module `super::operators`, which for those of this library is `flambeau_ops::ops`, and for
+//! those of another crate is generated beside their nodes.
 
 use flambeau_core::DispatchKey;
 use flambeau_ops::dispatch::{KernelFn, Operator, Registration};
@@ -16,6 +19,8 @@ use flambeau_ops::dispatch::{KernelFn, Operator, Registration};
 /// `grad = 0` is the gradient of result 0, without which no input has one. The saved tensors in brackets are unpacked: for one formula,
 /// or, behind the head, for all. `gradients` may be [`optional_gradients`](super::optional_gradients); with `inputs` each formula names
 /// its method of [`InputGradients`](super::InputGradients), as in `several(mask): input, weight => ..`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! node {
     (
         $name:ident $fields:tt
@@ -60,7 +65,7 @@ macro_rules! node {
                 &$self,
                 $cx: &$crate::Context<'_>,
                 $grads: &$crate::Gradients,
-            ) -> flambeau_core::Result<$crate::Gradients> {
+            ) -> $crate::record::Result<$crate::Gradients> {
                 $(let Some($grad) = &$grads[$index] else { return Ok($crate::Gradients::new()) };)?
                 $(let $always = &$crate::record::Saved::unpack(&$self.$always, $cx)?;)*
                 $body
@@ -75,15 +80,19 @@ macro_rules! node {
 }
 
 /// A call of the kernel below autograd with the same arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! below {
     ($operator:ident, $keys:ident $(, $argument:ident)*) => {{
         let _below = $crate::record::below();
-        let (keys, kernel) = flambeau_ops::ops::$operator.select($keys)?;
+        let (keys, kernel) = super::operators::$operator.select($keys)?;
         kernel(keys $(, $argument)*)
     }};
 }
 
 /// A call of a function of this module for inputs that are plain tensors, optional tensors, or of any kind.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! of {
     (any_requires_grad of [$($input:ident),*]) => { $crate::record::any_requires_grad([$($input),*]) };
     (any_requires_grad of_any [$($input:ident),*]) => { $crate::record::any_requires_grad_of(&[$(&$input),*]) };
@@ -95,10 +104,10 @@ macro_rules! of {
     };
     (recorded_edges of_any [$($input:ident),*]) => { $crate::record::recorded_edges_of(&[$(&$input),*]) };
     (check_out $operator:ident of [$($input:ident),*]) => {
-        $crate::record::check_out(flambeau_ops::dispatch::OperatorInfo::name($operator), [$($input),*])
+        $crate::record::check_out($crate::record::dispatch::OperatorInfo::name($operator), [$($input),*])
     };
     (check_out $operator:ident of_any [$($input:ident),*]) => {
-        $crate::record::check_out_of(flambeau_ops::dispatch::OperatorInfo::name($operator), &[$(&$input),*])
+        $crate::record::check_out_of($crate::record::dispatch::OperatorInfo::name($operator), &[$(&$input),*])
     };
 }
 
@@ -110,6 +119,8 @@ macro_rules! of {
 ///     set_history(&mut result), MulBackward1 { other }
 /// }
 /// ```
+#[doc(hidden)]
+#[macro_export]
 macro_rules! recorded {
     ($operator:ident $arguments:tt -> $result:ident, $($rest:tt)+) => {
         $crate::record::recorded! { @kernel $operator $arguments (mut $result) $result, $($rest)+ }
@@ -143,6 +154,8 @@ macro_rules! recorded {
 /// ```
 ///
 /// A node that saves what was written is constructed `after` the call, from values that were saved before it.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! recorded_in_place {
     (
         $operator:ident ($self_:ident $(, $argument:ident)*), $edges:ident $of:ident $inputs:tt;
@@ -181,6 +194,8 @@ macro_rules! recorded_in_place {
 }
 
 /// Registers the kernel of an operator whose results depend differentiably on no argument: `unrecorded! { EQ_TENSOR(self_, other) }`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! unrecorded {
     ($operator:ident($($argument:ident),*)) => {
         $crate::record::for_both_keys!($operator, |keys $(, $argument)*| {
@@ -191,10 +206,12 @@ macro_rules! unrecorded {
 
 /// Registers the kernel of an operator that writes a tensor from outside, whose history would be lost, and refuses to be recorded:
 /// `out_variant! { NEG_OUT(self_, out), refused of [self_, out] }`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! out_variant {
     ($operator:ident($($argument:ident),*), refused $of:ident $inputs:tt) => {
         $crate::record::for_both_keys!($operator, |keys $(, $argument)*| {
-            let operator = &flambeau_ops::ops::$operator;
+            let operator = &super::operators::$operator;
             $crate::record::of!(check_out operator $of $inputs)?;
             $crate::record::below!($operator, keys $(, $argument)*)
         });
@@ -202,11 +219,13 @@ macro_rules! out_variant {
 }
 
 /// Registers the kernel of a view operator that records the base of the result: `tracked! { T(self_), view of self_ }`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! tracked {
     ($operator:ident($($argument:ident),*), $record_view:ident of $base:ident) => {
         $crate::record::register!($operator, ADInplaceOrView, |keys $(, $argument)*| {
             $crate::record::$record_view($base, || {
-                let (below, kernel) = flambeau_ops::ops::$operator.select(keys)?;
+                let (below, kernel) = super::operators::$operator.select(keys)?;
                 kernel(below $(, $argument)*)
             })
         });
@@ -214,31 +233,37 @@ macro_rules! tracked {
 }
 
 /// Registers a kernel of a built-in operator for a dispatch key: `register!(MUL_TENSOR, Autograd, mul_tensor)`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! register {
     ($operator:ident, $key:ident, $kernel:expr) => {
-        flambeau_ops::dispatch::register!(flambeau_ops::ops::$operator, $key, $kernel);
+        $crate::record::dispatch::register!(super::operators::$operator, $key, $kernel);
     };
 }
 
 /// Registers a kernel for `Autograd` and `ForwardGrad`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_both_keys {
     ($operator:ident, $kernel:expr) => {
         const _: () = {
-            const KERNELS: (flambeau_ops::dispatch::Registration, flambeau_ops::dispatch::Registration) =
-                $crate::record::registrations(&flambeau_ops::ops::$operator, $kernel);
-            flambeau_ops::dispatch::inventory::submit! { KERNELS.0 }
-            flambeau_ops::dispatch::inventory::submit! { KERNELS.1 }
+            const KERNELS: ($crate::record::dispatch::Registration, $crate::record::dispatch::Registration) =
+                $crate::record::registrations(&super::operators::$operator, $kernel);
+            $crate::record::dispatch::inventory::submit! { KERNELS.0 }
+            $crate::record::dispatch::inventory::submit! { KERNELS.1 }
         };
     };
 }
 
-pub(crate) use {
+#[doc(hidden)]
+pub use crate::{
     below, for_both_keys, node, of, out_variant, recorded, recorded_in_place, register, tracked, unrecorded,
 };
 
 /// The registrations of [`for_both_keys!`].
+#[doc(hidden)]
 #[track_caller]
-pub(crate) const fn registrations<F: KernelFn>(
+pub const fn registrations<F: KernelFn>(
     operator: &'static Operator<F>,
     kernel: F,
 ) -> (Registration, Registration) {
@@ -249,7 +274,8 @@ pub(crate) const fn registrations<F: KernelFn>(
 }
 
 /// Whether one is true.
-pub(crate) const fn any(values: &[bool]) -> bool {
+#[doc(hidden)]
+pub const fn any(values: &[bool]) -> bool {
     let mut index = 0;
     while index < values.len() && !values[index] {
         index += 1;

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
     from . import amp as amp, array_api as array_api, cuda as cuda, distributions as distributions, masked as masked
     from . import random as random, signal as signal, testing as testing
-    from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler
+    from . import func as func, multiprocessing as multiprocessing, nn as nn, ops as ops, optim as optim, profiler as profiler
     from . import quasirandom as quasirandom, utils as utils
     from .func import vmap as vmap
     from .linalg._lobpcg import lobpcg as lobpcg

@@ -1,17 +1,15 @@
-"""All operators by namespace and name: `flambeau.ops.aten.add.Tensor`, and those that programs define, `flambeau.ops.mine.cube`."""
+"""All operators by namespace and name: `flambeau.ops.aten.add.Tensor`, and those that programs and loaded libraries define."""
 
 from __future__ import annotations
 
 from ._ops import namespace as _namespace
+from ._plugins import load_library, loaded_libraries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-
-def load_library(path: str) -> None:
-    """Refuses a library that is compiled for PyTorch."""
-    raise OSError(f"ops.load_library: {path} is compiled for PyTorch's C++ library, which is not here")
+__all__ = ["load_library", "loaded_libraries"]
 
 
 def __getattr__(name: str) -> Any:

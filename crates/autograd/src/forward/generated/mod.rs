@@ -4,6 +4,8 @@
 
 #![allow(non_snake_case, reason = "arguments are named as the schema names them")]
 
+use flambeau_ops::ops as operators;
+
 mod activation;
 mod activation_piecewise;
 mod arange_linspace;

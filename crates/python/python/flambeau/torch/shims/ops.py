@@ -6,7 +6,7 @@ import importlib
 import os
 
 import flambeau
-from flambeau import _ops
+from flambeau import _ops, _plugins
 from flambeau.torch import placeholders
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ _ops.finders.append(_find)
 
 
 def load_library(path: str) -> None:
-    """Registers the operators of a package's library where they are here; else OSError, as where a library does not load."""
+    """Loads a plug-in; of a package's library registers the operators where they are here; else OSError, as where a library does not load."""
     package = os.path.basename(os.path.dirname(path))
     if package in LIBRARIES:
         module = importlib.import_module(LIBRARIES[package])
@@ -57,7 +57,11 @@ def load_library(path: str) -> None:
         # For which CUDA it was compiled: for none.
         functions["_cuda_version"] = lambda: -1
         return
-    raise OSError(f"torch.ops.load_library: {path} is compiled for PyTorch's C++ library, which is not here")
+    try:
+        _plugins.load_library(path)
+    except OSError as error:
+        # PyTorch's C++ library is not here, for which other libraries are compiled.
+        raise OSError(f"torch.ops.load_library: {error}") from error
 
 
 OVERRIDES = ("load_library",)
