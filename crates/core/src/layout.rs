@@ -11,17 +11,48 @@ pub enum Layout {
     #[default]
     Strided,
     /// Coordinates and values.
-    Sparse,
+    SparseCoo,
     /// Compressed rows.
     SparseCsr,
+    /// Compressed columns.
+    SparseCsc,
+    /// Compressed rows of blocks.
+    SparseBsr,
+    /// Compressed columns of blocks.
+    SparseBsc,
+}
+
+impl Layout {
+    /// Whether indices of rows or columns are compressed to pointers.
+    pub const fn is_sparse_compressed(self) -> bool {
+        matches!(self, Layout::SparseCsr | Layout::SparseCsc | Layout::SparseBsr | Layout::SparseBsc)
+    }
+
+    /// Whether only some elements are stored, with their indices.
+    pub const fn is_sparse(self) -> bool {
+        matches!(self, Layout::SparseCoo) || self.is_sparse_compressed()
+    }
+
+    /// Whether values are blocks.
+    pub const fn is_blocked(self) -> bool {
+        matches!(self, Layout::SparseBsr | Layout::SparseBsc)
+    }
+
+    /// Whether rows are compressed, rather than columns.
+    pub const fn has_compressed_rows(self) -> bool {
+        matches!(self, Layout::SparseCsr | Layout::SparseBsr)
+    }
 }
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Layout::Strided => "torch.strided",
-            Layout::Sparse => "torch.sparse_coo",
+            Layout::SparseCoo => "torch.sparse_coo",
             Layout::SparseCsr => "torch.sparse_csr",
+            Layout::SparseCsc => "torch.sparse_csc",
+            Layout::SparseBsr => "torch.sparse_bsr",
+            Layout::SparseBsc => "torch.sparse_bsc",
         })
     }
 }

@@ -17,6 +17,7 @@
 //! | [`options`] | the options of methods, and the enums that they take |
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
+//! | [`sparse`] | sparse tensors: constructors, conversions, functions |
 //! | [`profiler`] | what took how long, and how much memory |
 //! | [`dispatch`], [`cpu_fallback`] | what crates that add operators, kernels or devices use |
 //! | [`core`] | what a tensor is, before any operator exists |
@@ -45,6 +46,7 @@ pub use flambeau_core::{
     TensorOptions, manual_seed,
 };
 pub use flambeau_ops::Tensor;
+pub use flambeau_sparse as sparse;
 pub use flambeau_ops::parallel::{num_threads, set_num_threads};
 
 /// [`flambeau_nn`], with a `#[derive(Module)]` that names it as this crate does.

@@ -34,12 +34,18 @@ pub(super) fn add(buffer: &mut Gradients, input_nr: u32, grad: Tensor, create_gr
 
 fn sum_of(sum: Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
     if !create_graph && can_write(&sum) {
-        accumulate_(&sum, &grad)?;
-        return Ok(sum);
+        match accumulate_(&sum, &grad) {
+            Ok(()) => return Ok(sum),
+            Err(_) if sum.layout() != grad.layout() => {}
+            Err(error) => return Err(error),
+        }
     }
     if !create_graph && can_write(&grad) {
-        accumulate_(&grad, &sum)?;
-        return Ok(grad);
+        match accumulate_(&grad, &sum) {
+            Ok(()) => return Ok(grad),
+            Err(_) if sum.layout() != grad.layout() => {}
+            Err(error) => return Err(error),
+        }
     }
     ops::add_tensor(&sum, &grad, Scalar::Int(1))
 }

@@ -45,7 +45,7 @@ const AUTOGRAD: Crate = Crate {
     name: "autograd",
     folder: "crates/autograd/src/",
     layers: &[
-        &["alias", "anomaly", "factory", "grad_mode", "spin_lock"],
+        &["alias", "anomaly", "factory", "variable/layout_parts", "grad_mode", "spin_lock"],
         &["graph/gradients", "graph/live", "graph/saved"],
         &["graph/hooks"],
         &["graph/dual_level"],
@@ -80,6 +80,7 @@ const OPS: Crate = Crate {
             "tensor/foreign",
             "tensor/offsets",
             "tensor/buffer_reuse",
+            "tensor/sparse",
         ],
         &[
             "tensor/accessor",
@@ -308,6 +309,14 @@ const OPS: Crate = Crate {
             "native/nn/pooling/avg_pool",
             "native/nn/pooling/max_pool",
             "native/reduce/median_mode",
+            "native/sparse/arguments",
+        ],
+        &[
+            "native/sparse/coo",
+            "native/sparse/csr_matmul",
+            "native/sparse/csr_mm",
+            "native/sparse/csr_solve",
+            "native/sparse/pointers",
         ],
         &[
             "native/index/nonzero",
